@@ -1,0 +1,81 @@
+"""What asyncio leaves to us: named and owned tasks, work that survives cancellation, and our own threads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="aioanalysis")
+
+
+async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a blocking call in our own pool (asyncio's is left to DNS and files)."""
+    return await asyncio.get_running_loop().run_in_executor(_pool, lambda: function(*args, **kwargs))
+
+
+async def finish(work: Coroutine[Any, Any, T], *, name: str) -> T:
+    """Run `work` to its end even if the caller is cancelled meanwhile; the cancellation follows after it."""
+    task = asyncio.create_task(work, name=name)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            if task.cancelled():
+                raise
+            cancelled = error
+        except BaseException:
+            break
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # seen, so that asyncio does not warn
+        raise cancelled
+    return task.result()
+
+
+class Tasks:
+    """Side tasks with an owner: leaving the context cancels and awaits them; one that dies is reported.
+
+    Whoever owns the process waits on `wait_crash`.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._crash: asyncio.Queue[BaseException] = asyncio.Queue()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.cancel()
+
+    def start(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._crash.put_nowait(error)
+
+    async def wait_crash(self) -> BaseException:
+        """Return the exception of the next task that dies, or has died."""
+        return await self._crash.get()
+
+    async def cancel(self) -> None:
+        """Cancel all, and wait until they have ended."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

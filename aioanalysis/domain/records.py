@@ -1,0 +1,121 @@
+"""Records as JSON Lines: checked line by line as bytes arrive, and selected by id.
+
+A record is one BCDM object a line. Nothing is repaired and no unknown key is touched: a line goes on as the
+bytes that came in, whatever selection passes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from aioanalysis.errors import AnalysisError
+
+MAX_LINE_BYTES: Final = 32 * 1024 * 1024
+BOM: Final = b"\xef\xbb\xbf"
+QUOTED_TEXT: Final = 60
+
+
+class Malformed(AnalysisError):
+    """A line is not a JSON object; the text names the line."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(f"line {line}: {problem}")
+        self.line = line
+        self.problem = problem
+
+
+class Truncated(AnalysisError):
+    """The data ended early: the last line is incomplete, or fewer lines came than were announced."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Selection:
+    """Which records a job is about: only these ids, or all but these; ids are record or process ids."""
+
+    mode: Literal["include", "exclude"]
+    ids: frozenset[str]
+
+    def takes(self, record: dict[str, Any]) -> bool:
+        named = not self.ids.isdisjoint((str(record.get("record_id")), str(record.get("processid"))))
+        return named if self.mode == "include" else not named
+
+
+class LineReader:
+    """Cuts a stream of bytes into checked record lines; holds at most one line.
+
+    `feed` gives (line, record) pairs, the line with its newline and without BOM or carriage return; blank
+    lines are passed over. `close` ends the stream. Both raise `Malformed`; `close` also `Truncated` when
+    the last line has no newline and is no whole JSON object.
+    """
+
+    def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self._parts: list[bytes] = []
+        self._held = 0
+        self._line = 0
+        self._max_line_bytes = max_line_bytes
+
+    @property
+    def line(self) -> int:
+        """The number of the line read last, from 1."""
+        return self._line
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        *whole, rest = chunk.split(b"\n")
+        for end in whole:
+            line = b"".join([*self._parts, end]) if self._parts else end
+            self._parts.clear()
+            self._held = 0
+            yield from self._take(line)
+        if rest:
+            self._parts.append(rest)
+            self._held += len(rest)
+            if self._held > self._max_line_bytes:
+                raise Malformed(self._line + 1, f"longer than {self._max_line_bytes} bytes")
+
+    def close(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        rest = b"".join(self._parts)
+        self._parts.clear()
+        try:
+            yield from self._take(rest)
+        except Malformed as error:
+            raise Truncated(f"the last line, {error.line}, is incomplete") from error
+
+    def _take(self, line: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        self._line += 1
+        if self._line == 1:
+            line = line.removeprefix(BOM)
+        line = line.rstrip(b"\r")
+        if not line.strip():
+            return
+        if len(line) > self._max_line_bytes:
+            raise Malformed(self._line, f"longer than {self._max_line_bytes} bytes")
+        yield line + b"\n", self._parse(line)
+
+    def _parse(self, line: bytes) -> dict[str, Any]:
+        try:
+            record = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
+        except UnicodeDecodeError as error:
+            raise Malformed(self._line, f"not UTF-8 at byte {error.start + 1}") from error
+        except json.JSONDecodeError as error:
+            start = line[:QUOTED_TEXT].decode("utf-8", "replace")
+            raise Malformed(
+                self._line, f"not JSON at column {error.colno} ({error.msg}); it starts with {start!r}"
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise Malformed(self._line, f"not JSON that can be used ({error})") from error
+        if not isinstance(record, dict):
+            raise Malformed(self._line, f"a record must be a JSON object, not {_kind(record)}")
+        return record
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _kind(value: object) -> str:
+    return {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}.get(
+        type(value), "a number"
+    )

@@ -1,0 +1,52 @@
+"""Logging: events with fields, JSON lines or a console, one configuration for the process."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, TextIO
+
+import structlog
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None = None) -> None:
+    """Set up structlog and the standard library's loggers to write to `stream` (standard error).
+
+    `form` is json, console, or auto: console on a terminal.
+    """
+    out = stream or sys.stderr
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    console = form == "console" or (form == "auto" and out.isatty())
+    final: list[Any] = (
+        [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        if console
+        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+    )
+    structlog.configure(
+        processors=[*shared, *final],
+        wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
+        logger_factory=structlog.PrintLoggerFactory(out),
+        cache_logger_on_first_use=False,
+    )
+    handler = logging.StreamHandler(out)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *final],
+        )
+    )
+    logging.basicConfig(level=LEVELS[level], handlers=[handler], force=True)
+    for noisy in ("azure", "aiohttp.access", "asyncio"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def get(**bound: Any) -> Any:
+    """A logger; ids bound once here or by `structlog.contextvars.bound_contextvars` at a task's entry."""
+    return structlog.get_logger(**bound)

@@ -1,0 +1,193 @@
+"""The one settings class: environment variables with the prefix `AIOANALYSIS_`, and an optional `.env`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from aioanalysis.domain.method import Limits
+from aioanalysis.errors import Misconfigured
+
+PREFIX = "AIOANALYSIS_"
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+
+
+class Settings(BaseSettings):
+    """Times are in seconds, sizes in bytes. A name here is, in capitals and prefixed, the variable's name."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
+    )
+
+    # where this installation keeps its own files
+    data_dir: Path = Field(
+        Path(".aioanalysis"), description="Folder for spool, embedded parts and job directories."
+    )
+    methods_dir: Path = Field(Path("methods"), description="Folder with one directory a method.")
+
+    # API
+    host: str = Field("127.0.0.1", description="Address the API listens on.")
+    port: int = Field(8080, ge=0, le=65535, description="Port the API listens on; 0 takes a free one.")
+    drain_seconds: float = Field(30, ge=0, description="How long a stop waits for running downloads or runs.")
+    body_max_bytes: int = Field(8 * MIB, gt=0, description="Largest JSON request body.")
+    attached_max_bytes: int = Field(64 * MIB, gt=0, description="Largest attached record set, compressed.")
+
+    # job store
+    redis_url: SecretStr | None = Field(
+        None, description="redis://, rediss:// or unix:// address of Redis or Valkey."
+    )
+    redis_prefix: str = Field("aioanalysis:", description="What all our keys in Redis begin with.")
+    job_key_secret: SecretStr | None = Field(
+        None, description="Fernet key(s), comma separated, newest first, that seal submitters' keys."
+    )
+    job_expiry: int = Field(604_800, gt=0, description="Seconds from a job's creation to its expiry.")
+
+    # package storage: exactly one of directory, connection string, account URL
+    storage_directory: Path | None = Field(None, description="Local folder that holds both containers.")
+    azure_connection_string: SecretStr | None = Field(None, description="Azure Blob connection string.")
+    azure_account_url: SecretStr | None = Field(
+        None, description="Azure Blob account URL, with a SAS or for azure-identity's default credential."
+    )
+    queue_container: str = Field(
+        "queue", min_length=3, max_length=63, description="Name of the queue container."
+    )
+    results_container: str = Field(
+        "results", min_length=3, max_length=63, description="Name of the results container."
+    )
+
+    # record store: at most one
+    records_url: str | None = Field(
+        None, description="HTTP record store; {source} and {value} are filled in."
+    )
+    records_auth: Literal["bearer", "api-key"] = Field(
+        "bearer", description="Header that carries the submitter's key."
+    )
+    records_directory: Path | None = Field(None, description="Folder of CODE.jsonl[.gz] record sets.")
+
+    # identity
+    keys_file: Path | None = Field(None, description="File of hashed keys, their users and roles.")
+    system_token: SecretStr | None = Field(
+        None, description="The platform's own key: sees and may override all."
+    )
+
+    # scheduler
+    queue_limit: int = Field(10, ge=1, description="Packages in the queue container at most.")
+    time_limit: float = Field(
+        21_600, gt=0, description="Seconds from submission until an unfinished job fails."
+    )
+    pass_interval: float = Field(30, gt=0, description="Seconds between full passes.")
+    watch_interval: float = Field(
+        2, gt=0, description="Seconds between passes while a job is queued or running."
+    )
+    packaging_tasks: int = Field(4, ge=1, description="Packages built at the same time.")
+    lock_seconds: float = Field(15, ge=2, description="How long the scheduler's lock outlives its holder.")
+    max_recoveries: int = Field(3, ge=0, description="How often a package of a lost worker is put back.")
+
+    # storage protocol: scheduler and workers must agree
+    lease_seconds: int = Field(30, ge=15, le=60, description="Lease of a worker on its package.")
+    lease_grace_seconds: float = Field(
+        10, ge=0, description="Seconds after a lapsed lease before it counts as lost."
+    )
+
+    # worker
+    runtime: Literal["auto", "docker", "process"] = Field(
+        "auto", description="What runs methods; auto: docker if there is an engine."
+    )
+    docker_host: str | None = Field(None, description="Address of the engine; the usual socket if not given.")
+    worker_id: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$",
+        description="Name of this worker; host name if not given.",
+    )
+    worker_jobs: int = Field(1, ge=1, le=64, description="Packages a worker handles at a time.")
+    poll_interval: float = Field(1, gt=0, description="Seconds between an idle worker's looks at the queue.")
+    sample_interval: float = Field(10, gt=0, description="Seconds between samples of a run.")
+    base_image: str | None = Field(
+        None, description="BASE_IMAGE given to methods' builds; the Dockerfile's own if not set."
+    )
+    run_memory_bytes: int = Field(
+        2 * GIB, gt=0, description="Most memory a run may use, and what it gets by default."
+    )
+    run_cpus: float = Field(2, gt=0, description="Most CPUs a run may use, and what it gets by default.")
+    run_seconds: float = Field(21_600, gt=0, description="Longest run.")
+    silence_seconds: float | None = Field(
+        None, gt=0, description="Longest time without output; no limit if not set."
+    )
+    output_max_bytes: int = Field(20 * GIB, gt=0, description="Largest job directory of a run.")
+    package_max_bytes: int = Field(20 * GIB, gt=0, description="Largest package, unpacked.")
+    disk_reserve_bytes: int = Field(
+        1 * GIB, ge=0, description="Free disk space below which nothing is claimed."
+    )
+
+    # client commands
+    server: str | None = Field(None, description="Service that client commands speak to.")
+    key: SecretStr | None = Field(None, description="Key that client commands use.")
+
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least level that is logged."
+    )
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="auto: console on a terminal, else JSON."
+    )
+
+    @field_validator("queue_container", "results_container")
+    @classmethod
+    def _container_name(cls, name: str) -> str:
+        if not all(
+            (part.isalnum() and part.isascii() and part.islower()) or part.isdigit()
+            for part in name.split("-")
+        ):
+            raise ValueError("must be lower-case letters, digits and single hyphens between them")
+        return name
+
+    @field_validator("job_key_secret")
+    @classmethod
+    def _fernet(cls, secret: SecretStr | None) -> SecretStr | None:
+        from cryptography.fernet import Fernet
+
+        for key in secret.get_secret_value().split(",") if secret else ():
+            try:
+                Fernet(key.strip())
+            except ValueError:
+                raise ValueError("must be Fernet keys; `aioanalysis keys secret` prints one") from None
+        return secret
+
+    @model_validator(mode="after")
+    def _agree(self) -> Settings:
+        stores = ("storage_directory", "azure_connection_string", "azure_account_url")
+        if sum(getattr(self, name) is not None for name in stores) > 1:
+            raise ValueError(f"set only one of {', '.join(PREFIX + s.upper() for s in stores)}")
+        if self.records_url and self.records_directory:
+            raise ValueError(f"set only one of {PREFIX}RECORDS_URL and {PREFIX}RECORDS_DIRECTORY")
+        if self.queue_container == self.results_container:
+            raise ValueError("the queue and results containers must differ")
+        return self
+
+    @property
+    def host_limits(self) -> Limits:
+        """The host's caps on every run, and its defaults."""
+        return Limits(
+            run_seconds=self.run_seconds,
+            silence_seconds=self.silence_seconds,
+            memory_bytes=self.run_memory_bytes,
+            cpus=self.run_cpus,
+            output_bytes=self.output_max_bytes,
+        )
+
+
+def load(**overrides: Any) -> Settings:
+    """Read the settings; raises `Misconfigured` with one line that names every wrong value."""
+    try:
+        return Settings(**overrides)
+    except ValidationError as error:
+        raise Misconfigured("; ".join(_problem(e) for e in error.errors(include_input=False))) from None
+
+
+def _problem(error: Any) -> str:
+    message = str(error["msg"]).removeprefix("Value error, ")
+    name = "_".join(str(part) for part in error["loc"])
+    return f"{PREFIX}{name.upper()}: {message}" if name else message

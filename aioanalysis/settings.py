@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -137,10 +138,7 @@ class Settings(BaseSettings):
     @field_validator("queue_container", "results_container")
     @classmethod
     def _container_name(cls, name: str) -> str:
-        if not all(
-            (part.isalnum() and part.isascii() and part.islower()) or part.isdigit()
-            for part in name.split("-")
-        ):
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
             raise ValueError("must be lower-case letters, digits and single hyphens between them")
         return name
 

@@ -4,6 +4,7 @@ Environment:
     JOB_DIR                the job's directory, default /job; every stage runs there
     METHOD_DIR             the directory that holds stages/, default: where this file lies
     ALIVE_TIMEOUT_SECONDS  off when unset; else the worker must touch JOB_DIR/.alive at least that often
+    TERM_SECONDS           default 3: on SIGTERM, what the running stage has before it is killed
 
 Written into JOB_DIR:
     job.log        what the stages print, stdout and stderr in one
@@ -11,7 +12,8 @@ Written into JOB_DIR:
                    the last three are what the running stage last left in progress.stage.json
     error.json     script, error; of a run that failed
     status.json    the completion file, last: exit_code, reason, started_at, finished_at, oom_kills, stages
-                   [{script, exit_code (below 0: signal), started_at, finished_at, max_rss_bytes, cpu_seconds}]
+                   [{script, exit_code, started_at, finished_at, max_rss_bytes, cpu_seconds}];
+                   a stage's exit code below 0 is the signal that killed it
 
 Exit codes, with the reason in status.json:
     0 complete; 1 to 5 stage, the one that failed; 404 input, no params.json or records.jsonl (a process
@@ -41,14 +43,14 @@ WANTED = range(1, STAGES + 1)
 KEPT_BYTES = 1 << 20  # of what a stage printed, for error.json
 ECHO_BYTES = 1 << 20  # passed on to our own stdout in one run; job.log has the rest
 LOG_BYTES = 256 << 20  # of job.log, so that a chatty stage cannot fill the disk
-TERM_SECONDS = 5.0  # between SIGTERM and SIGKILL
+END_SECONDS = 5.0  # for what was killed to be gone
 DRAIN_SECONDS = 1.0  # for a pipe that is still held after its stage and all we could kill have ended
 INPUTS = ("params.json", "records.jsonl")
 EXIT_INPUT, EXIT_METHOD, EXIT_UNWRITABLE, EXIT_LEASE, EXIT_TERMINATED = 404, 70, 73, 75, 143
 INTERPRETERS = {".py": (sys.executable or "python3",), ".sh": ("bash", "sh"), ".R": ("Rscript",)}
 
 
-class Stopped(Exception):  # noqa: N818 - a signal or a lapsed lease is no error
+class Stopped(Exception):
     """The run ends here; `remark` is ours, `text` what error.json says (with what the stage printed)."""
 
     def __init__(self, code: int, reason: str, remark: str, script: str | None = None) -> None:
@@ -263,7 +265,7 @@ class Progress:
 class Alive:
     """The worker's sign of life: changes of .alive, timed by our own clock, so that clocks need not agree."""
 
-    def __init__(self, job: Path, seconds: float | None) -> None:
+    def __init__(self, job: Path, seconds: float) -> None:
         self.path, self.seconds = job / ".alive", seconds
         self.seen, self.since = self.mark(), clock()
 
@@ -274,7 +276,7 @@ class Alive:
             return None
 
     def lapsed(self) -> bool:
-        if self.seconds is None:
+        if not self.seconds:
             return False
         mark = self.mark()
         if mark is not None and mark != self.seen:
@@ -285,8 +287,8 @@ class Alive:
 class Run:
     """One run of the five stages."""
 
-    def __init__(self, job: Path, method: Path, alive_seconds: float | None) -> None:
-        self.job, self.method = job, method
+    def __init__(self, job: Path, method: Path, alive_seconds: float, term_seconds: float) -> None:
+        self.job, self.method, self.term_seconds = job, method, term_seconds
         self.output, self.progress = Output(job / "job.log"), Progress(job)
         self.alive = Alive(job, alive_seconds)
         self.tick = min(1.0, alive_seconds / 4) if alive_seconds else 1.0
@@ -374,7 +376,7 @@ class Run:
 
     def ask_to_end(self, stage: Stage) -> None:
         stage.signal(signal.SIGTERM)
-        until = time.monotonic() + TERM_SECONDS
+        until = time.monotonic() + self.term_seconds
         while stage.code is None and time.monotonic() < until:
             self.listen(stage, 0.1)
             stage.reap()
@@ -468,7 +470,7 @@ class Stage:
 
     def end(self) -> None:
         """Kill what is left of the group, then orphans that left it: they would hold the pipe, or run on."""
-        until = time.monotonic() + TERM_SECONDS
+        until = time.monotonic() + END_SECONDS
         self.signal(signal.SIGKILL)
         while time.monotonic() < until:
             self.reap()
@@ -486,14 +488,16 @@ class Stage:
         return {"max_rss_bytes": self.max_rss or None, "cpu_seconds": round(self.cpu, 6)}
 
 
-def settings() -> tuple[Path, Path, float | None]:
-    job = Path(os.environ.get("JOB_DIR") or "/job").absolute()
-    method = Path(os.environ.get("METHOD_DIR") or Path(__file__).parent).absolute()
-    seconds = os.environ.get("ALIVE_TIMEOUT_SECONDS")
+def directory(name: str, default: Path) -> Path:
+    return Path(os.environ.get(name) or default).absolute()
+
+
+def seconds(name: str, default: float) -> float:
+    given = os.environ.get(name) or default
     try:
-        return job, method, float(seconds) if seconds and float(seconds) > 0 else None
+        return float(given)
     except ValueError:
-        leave(EXIT_METHOD, f"ALIVE_TIMEOUT_SECONDS is no number: {seconds!r}")
+        leave(EXIT_METHOD, f"{name} is no number of seconds: {given!r}")
 
 
 def leave(code: int, text: str) -> NoReturn:
@@ -503,11 +507,12 @@ def leave(code: int, text: str) -> NoReturn:
 
 
 def main() -> NoReturn:
-    job, method, alive_seconds = settings()
+    job, method = directory("JOB_DIR", Path("/job")), directory("METHOD_DIR", Path(__file__).parent)
+    alive_seconds, term_seconds = seconds("ALIVE_TIMEOUT_SECONDS", 0.0), seconds("TERM_SECONDS", 3.0)
     try:
         for name in ("status.json", "error.json", "progress.json", "progress.stage.json"):
             (job / name).unlink(missing_ok=True)
-        run = Run(job, method, alive_seconds)
+        run = Run(job, method, alive_seconds, term_seconds)
     except OSError as error:
         leave(EXIT_UNWRITABLE, f"the job directory cannot be used: {error}")
     try:

@@ -1,0 +1,222 @@
+"""The only code that changes a stored job: load, decide, compare-and-set. Used by the API and the scheduler."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+from aioanalysis import logs
+from aioanalysis.domain.exchange import (
+    Container,
+    Control,
+    PackageMeta,
+    attempt_name,
+    claim_name,
+    control_name,
+    package_name,
+    progress_log_name,
+    progress_name,
+)
+from aioanalysis.domain.job import ID_ALPHABET, ID_LENGTH, HistoryEvent, Job, Source, Tombstone
+from aioanalysis.domain.records import Selection
+from aioanalysis.domain.states import Action, State, check_action
+from aioanalysis.errors import AnalysisError, Contested, Missing, NotFound, Unavailable
+from aioanalysis.interfaces import Bell, ExchangeStorage, JobStore, LeaseState, User
+
+TRIES: Final = 20
+log = logs.get()
+
+
+def utc_now() -> datetime:
+    """The present time; the one clock of API and scheduler."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewJob:
+    """What a client asks for, checked."""
+
+    title: str
+    params: Mapping[str, Any]
+    source: Source
+    selection: Selection | None = None
+    record_count: int | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Operations:
+    """Changes of stored jobs. Safe concurrently: every write is a compare-and-set, made again on conflict."""
+
+    def __init__(
+        self,
+        jobs: JobStore,
+        storage: ExchangeStorage,
+        bell: Bell,
+        *,
+        time_limit: float,
+        job_expiry: float,
+        clock: Callable[[], datetime] = utc_now,
+    ) -> None:
+        self.jobs = jobs
+        self.storage = storage
+        self.bell = bell
+        self.clock = clock
+        self._time_limit = timedelta(seconds=time_limit)
+        self._job_expiry = timedelta(seconds=job_expiry)
+
+    async def submit(self, new: NewJob, user: User, key: str) -> Job:
+        """Record a new job, all or nothing, and wake the scheduler."""
+        now = self.clock()
+        for _ in range(TRIES):
+            job = Job(
+                id="".join(secrets.choice(ID_ALPHABET) for _ in range(ID_LENGTH)),
+                uid=uuid4().hex,
+                title=new.title,
+                params=new.params,
+                source=new.source,
+                selection=new.selection,
+                record_count=new.record_count,
+                tags=new.tags,
+                submitter=user.name,
+                submitted_at=now,
+                expires_at=now + self._job_expiry,
+                deadline=now + self._time_limit,
+                state_changed_at=now,
+                last_updated=now,
+                history=(
+                    HistoryEvent(
+                        at=now, event="submit", from_state=None, to_state=State.WAITING, by=user.name
+                    ),
+                ),
+            )
+            try:
+                stored = await self.jobs.create(job, key)
+            except Contested:
+                continue  # the id is taken
+            log.info("job_submitted", job_id=job.id, title=job.title, submitter=job.submitter)
+            await self.bell.ring()
+            return stored
+        raise Unavailable("no free job id was found")
+
+    async def save(self, job: Job, *, fence: int) -> Job:
+        """Write a scheduler's decision; raises `Contested` or `Missing`: the next pass decides anew."""
+        return await self.jobs.replace(job, fence=fence)
+
+    async def change(
+        self, job_id: str, decide: Callable[[Job], Job | None], *, fence: int | None = None
+    ) -> Job:
+        """Load, decide, write, again on conflict. `decide` gives None to leave the job as it is.
+
+        Raises `Missing` when the job is not there, and whatever `decide` raises.
+        """
+        for _ in range(TRIES):
+            job = await self.jobs.get(job_id)
+            if job is None:
+                raise Missing(f"job {job_id} is not there")
+            changed = decide(job)
+            if changed is None:
+                return job
+            try:
+                return await self.jobs.replace(changed, fence=fence)
+            except Contested:
+                if fence is not None:
+                    raise
+        raise Unavailable(f"job {job_id} keeps changing")
+
+    async def override(self, job_id: str, to: State, user: User) -> Job:
+        """Set any state by hand; a live run is interrupted and what it leaves counts no more."""
+
+        def decide(job: Job) -> Job:
+            check_action(job.state, Action.OVERRIDE)
+            return job.moved(
+                to,
+                event=Action.OVERRIDE.value,
+                by=user.name,
+                at=self.clock(),
+                attempt=job.attempt + 1,
+                error=job.error if to is State.FAILED else None,
+                packaging=None,
+                postponed=None,
+            )
+
+        try:
+            job = await self.change(job_id, decide)
+        except Missing:
+            raise NotFound(f"there is no job {job_id}") from None
+        log.info("job_overridden", job_id=job.id, state=job.state.value, by=user.name)
+        await self._interrupt(job.stem, "interrupt")
+        await self.bell.ring()
+        return job
+
+    async def remove(self, job_id: str, user: User, *, force: bool) -> None:
+        """Remove a job with all its files; raises `NotFound`, `InvalidTransition`.
+
+        The record goes first, leaving a tombstone: what a pass or a worker still adds is swept later.
+        """
+        action = Action.FORCE if force else Action.REMOVE
+        for _ in range(TRIES):
+            job = await self.jobs.get(job_id)
+            if job is None:
+                raise NotFound(f"there is no job {job_id}")
+            check_action(job.state, action)
+            try:
+                await self.jobs.remove(job, self._tombstone(job))
+            except Contested:
+                continue
+            log.info("job_removed", job_id=job.id, state=job.state.value, by=user.name, force=force)
+            await self._remove_files(job)
+            await self.bell.ring()
+            return
+        raise Unavailable(f"job {job_id} keeps changing")
+
+    def _tombstone(self, job: Job) -> Tombstone:
+        now = self.clock()
+        return Tombstone(
+            id=job.id,
+            uid=job.uid,
+            stems=(job.stem,),
+            state=job.state,
+            removed_at=now,
+            keep_until=now + self._job_expiry,
+        )
+
+    async def _remove_files(self, job: Job) -> None:
+        """Best effort: the tombstone makes the scheduler sweep what is left."""
+        try:
+            await self._interrupt(job.stem, "discard")
+            await self._withdraw(job)
+            await self.sweep(job.stem, job.uid)
+        except AnalysisError as error:
+            log.warning("removal_left_to_sweep", job_id=job.id, error=str(error))
+
+    async def _withdraw(self, job: Job) -> None:
+        name = package_name(job.stem)
+        package = await self.storage.stat(Container.QUEUE, name)
+        if package and PackageMeta.from_metadata(package.metadata).uid in (None, job.uid):
+            await self.storage.delete(Container.QUEUE, name, etag=package.etag)
+
+    async def _interrupt(self, stem: str, action: str) -> None:
+        """Tell the worker that holds the stem, if one does, to end its run."""
+        claim = await self.storage.stat(Container.RESULTS, claim_name(stem))
+        if claim is not None and claim.lease is LeaseState.HELD:
+            control = Control(attempt=PackageMeta.from_metadata(claim.metadata).attempt, action=action)
+            await self.storage.write(Container.RESULTS, control_name(stem), control.to_bytes())
+
+    async def sweep(self, stem: str, uid: str) -> None:
+        """Delete every file in results that belongs to the removed job `uid`, attempts included."""
+        for prefix in (f"{stem}.", attempt_name(stem, 0, "").removesuffix("0")):
+            async for blob in self.storage.list(Container.RESULTS, prefix):
+                if blob.metadata.get("uid") in (None, uid):
+                    await self._delete(blob.name)
+        await self._delete(progress_name(stem))
+        await self._delete(progress_log_name(stem))
+
+    async def _delete(self, name: str) -> None:
+        try:
+            await self.storage.delete(Container.RESULTS, name)
+        except Contested:
+            log.info("delete_refused", name=name)

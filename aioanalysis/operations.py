@@ -1,4 +1,4 @@
-"""The only code that changes a stored job: load, decide, compare-and-set. Used by the API and the scheduler."""
+"""The only code that changes a stored job: load, decide, compare-and-set; for API and scheduler."""
 
 from __future__ import annotations
 

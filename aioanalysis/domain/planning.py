@@ -85,10 +85,14 @@ class Withdraw:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Requeue:
-    """Take the claim's lease, look once more for a sidecar of its attempt, copy it back to the queue."""
+    """Take the claim's lease, look once more for a sidecar of its attempt, copy it back to the queue.
+
+    `save`: the record `job` (queued, of a higher attempt) is to be written before the copy.
+    """
 
     job: Job
     claim: ClaimedPackage
+    save: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -312,13 +316,16 @@ def _in_queue(job: Job, queued: QueuedPackage, claim: ClaimedPackage | None, now
 def _claimed(
     job: Job, claim: ClaimedPackage, seen: Observation, now: datetime, max_recoveries: int
 ) -> list[Command]:
-    """Held by a worker, or lost; a claim of an earlier attempt is a recovery that was broken off."""
+    """Held by a worker, or lost. A lost one of an earlier attempt is a recovery that was broken off, or of a
+    job that has been put back: then it only stands in the way."""
     attempt = claim.meta.attempt
     current = attempt >= job.attempt
     if not claim.lapsed or job.stem not in seen.outcomes:
         return _moved(job, Event.CLAIM, now, attempt=attempt, packaging=None) if current else []
+    if not current and job.state in {State.QUEUED, State.RUNNING}:
+        return [Requeue(job=job, claim=claim, save=False)]
     if not current:
-        return [Requeue(job=job, claim=claim)] if job.state is State.QUEUED else []
+        return [CleanUp(stem=job.stem, claim=claim)]
     if after(job.state, Event.LEASE) is not State.QUEUED and job.state is not State.QUEUED:
         return []
     if job.recoveries >= max_recoveries:
@@ -336,13 +343,13 @@ def _claimed(
         attempt=attempt + 1,
         recoveries=job.recoveries + 1,
     )
-    return [Requeue(job=back, claim=claim)]
+    return [Requeue(job=back, claim=claim, save=True)]
 
 
 def _stranger(
     stem: str, job: Job | None, tombstone: Tombstone | None, seen: Observation, now: datetime
 ) -> Work:
-    """A package in queue or claimed that no unfinished job owns: of a complete, removed or expired one.
+    """A package in queue or claimed that no unfinished job owns: of a complete (`job`), removed or expired one.
 
     One that nothing is known of is left alone: after a loss of Redis, `rebuild` makes its record again.
     """

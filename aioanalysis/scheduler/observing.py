@@ -1,0 +1,178 @@
+"""Sees what exists in storage: queue, then claims, then results; complete, or an error."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from aioanalysis import logs
+from aioanalysis.domain.exchange import (
+    CLAIMED,
+    SIDECAR_MAX_BYTES,
+    Container,
+    Ending,
+    PackageMeta,
+    RunMark,
+    Sidecar,
+    parse_result,
+    parse_sidecar,
+    parse_stem,
+    result_name,
+    sidecar_name,
+    stem_of_package,
+)
+from aioanalysis.domain.job import Job
+from aioanalysis.domain.planning import ClaimedPackage, Observation, Outcome, QueuedPackage
+from aioanalysis.domain.states import FINISHED, State
+from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing, Unavailable
+from aioanalysis.interfaces import BlobInfo, ExchangeStorage, LeaseState
+
+LOOKUPS: Final = 8
+log = logs.get()
+
+
+class Observer:
+    """Looks at storage for one scheduler; remembers only since when claims have been free."""
+
+    def __init__(
+        self,
+        storage: ExchangeStorage,
+        *,
+        grace_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._storage = storage
+        self._grace_seconds = grace_seconds
+        self._clock = clock
+        self._free_since: dict[str, tuple[str, float]] = {}
+
+    async def observe(self, jobs: Sequence[Job], *, full: bool) -> Observation:
+        """What exists now; a full look lists all of results. Raises `Unavailable` rather than miss any."""
+        queue = {
+            stem: QueuedPackage(meta=PackageMeta.from_metadata(blob.metadata), etag=blob.etag)
+            async for stem, blob in self._packages(Container.QUEUE)
+        }
+        claims = {stem: self._claimed(stem, blob) async for stem, blob in self._packages(Container.RESULTS)}
+        self._free_since = {s: v for s, v in self._free_since.items() if s in claims and not claims[s].held}
+        names = await self._result_names() if full else {}
+        suspects = _suspects(jobs, queue, claims, names)
+        outcomes = await self._look_up(suspects)
+        if full:
+            outcomes = {**{job.stem: () for job in jobs if job.stem not in suspects}, **outcomes}
+        return Observation(queue=queue, claims=claims, outcomes=outcomes, remains=frozenset(names))
+
+    async def _packages(self, container: Container) -> AsyncIterator[tuple[str, BlobInfo]]:
+        root_only = container is Container.QUEUE
+        prefix = "" if root_only else CLAIMED
+        async for blob in self._storage.list(container, prefix, root_only=root_only):
+            stem = stem_of_package(blob.name)
+            if stem is not None:
+                yield stem, blob
+
+    def _claimed(self, stem: str, blob: BlobInfo) -> ClaimedPackage:
+        held = blob.lease is LeaseState.HELD
+        lapsed = False
+        if not held:
+            etag, since = self._free_since.get(stem, ("", 0.0))
+            if etag == blob.etag:
+                lapsed = self._clock() - since >= self._grace_seconds
+            else:
+                self._free_since[stem] = (blob.etag, self._clock())
+        meta = PackageMeta.from_metadata(blob.metadata)
+        return ClaimedPackage(meta=meta, etag=blob.etag, held=held, lapsed=lapsed)
+
+    async def _result_names(self) -> Mapping[str, frozenset[Ending]]:
+        """Per stem with files in results (claims aside): the endings that have a sidecar."""
+        found: dict[str, set[Ending]] = defaultdict(set)
+        async for name in self._storage.names(Container.RESULTS):
+            folder, _, bare = name.rpartition("/")
+            if folder + "/" == CLAIMED:
+                continue
+            parsed = parse_result(bare) if not folder else None
+            if parsed is not None:
+                stem, ending, is_sidecar = parsed
+                found[stem] |= {ending} if is_sidecar else set()
+            elif folder:
+                stem = bare.rpartition(".")[0]
+                if parse_stem(stem):
+                    found[stem] |= set()
+        return {stem: frozenset(endings) for stem, endings in found.items()}
+
+    async def _look_up(self, stems: Iterable[str]) -> dict[str, Sequence[Outcome]]:
+        """Outcomes by stem. A stem that cannot be looked up has no entry: nothing is concluded of it."""
+        places = asyncio.Semaphore(LOOKUPS)
+
+        async def look(stem: str) -> tuple[str, Sequence[Outcome]] | None:
+            async with places:
+                try:
+                    return stem, await self.outcomes(stem)
+                except AnalysisError as error:
+                    log.warning("lookup_failed", stem=stem, error=str(error))
+                    return None
+
+        found = await asyncio.gather(*(look(stem) for stem in stems))
+        return dict(pair for pair in found if pair is not None)
+
+    async def outcomes(self, stem: str) -> Sequence[Outcome]:
+        """The packages of `stem` in results that have a sidecar; raises `Unavailable`."""
+        blobs = {b.name: b async for b in self._storage.list(Container.RESULTS, f"{stem}.")}
+        outcomes = []
+        for ending in Ending:
+            package = blobs.get(result_name(stem, ending))
+            marker = blobs.get(sidecar_name(stem, ending))
+            if package is not None and marker is not None:
+                outcomes.append(await self._outcome(ending, package, marker))
+        return outcomes
+
+    async def _outcome(self, ending: Ending, package: BlobInfo, marker: BlobInfo) -> Outcome:
+        mark = RunMark.from_metadata(marker.metadata)
+        try:
+            sidecar: Sidecar | None = await self._sidecar(package, marker)
+            problem = ""
+        except Damaged as error:
+            sidecar, problem = None, str(error)
+        if mark.uid is None and sidecar is not None:
+            mark = RunMark(uid=sidecar.uid, attempt=sidecar.attempt, nonce=sidecar.nonce)
+        return Outcome(ending=ending, mark=mark, sidecar=sidecar, problem=problem)
+
+    async def _sidecar(self, package: BlobInfo, marker: BlobInfo) -> Sidecar:
+        theirs, ours = (RunMark.from_metadata(b.metadata).nonce for b in (package, marker))
+        if theirs is not None and ours is not None and theirs != ours:
+            raise Damaged("it speaks for another run's package")
+        if marker.size > SIDECAR_MAX_BYTES:
+            raise Damaged(f"larger than {SIDECAR_MAX_BYTES} bytes")
+        try:
+            async with self._storage.open(Container.RESULTS, marker.name, etag=marker.etag) as stream:
+                data = b"".join([chunk async for chunk in stream.chunks()])
+        except (Missing, Contested) as error:
+            raise Unavailable(f"{marker.name} changed while it was read") from error
+        return parse_sidecar(data)
+
+
+def _suspects(
+    jobs: Sequence[Job],
+    queue: Mapping[str, QueuedPackage],
+    claims: Mapping[str, ClaimedPackage],
+    names: Mapping[str, frozenset[Ending]],
+) -> set[str]:
+    """Stems whose results must be looked up.
+
+    In any pass: whose package has left the queue with no worker holding it, and whose claim is free. In full
+    passes also those with a sidecar that could change their job.
+    """
+    suspects = set()
+    for job in jobs:
+        stem = job.stem
+        claim = claims.get(stem)
+        if claim is not None:
+            if not claim.held:
+                suspects.add(stem)
+        elif stem not in queue and job.state in {State.QUEUED, State.RUNNING}:
+            suspects.add(stem)
+        wanted = {Ending.COMPLETE} if job.state in FINISHED else set(Ending)
+        if wanted & names.get(stem, frozenset()):
+            suspects.add(stem)
+    return suspects

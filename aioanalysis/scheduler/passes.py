@@ -1,0 +1,131 @@
+"""One scheduler pass: observe completely, plan, perform."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from aioanalysis import logs
+from aioanalysis.domain.exchange import parse_stem
+from aioanalysis.domain.job import Job
+from aioanalysis.domain.planning import Admit, Observation, Requeue, Save, Work, admissions, plan
+from aioanalysis.domain.states import State
+from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing
+from aioanalysis.interfaces import Tombstones
+from aioanalysis.operations import Operations
+from aioanalysis.scheduler.commands import Performer
+from aioanalysis.scheduler.observing import Observer
+from aioanalysis.scheduler.packaging import Packager
+
+log = logs.get()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PassSummary:
+    """What one pass did; `live` says that something may change soon: look again after the watch interval."""
+
+    full: bool
+    jobs: int
+    moved: int
+    admitted: int
+    live: bool
+    seconds: float
+
+
+class Passes:
+    """Makes passes over all unfinished jobs; one instance a term of office."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        tombstones: Tombstones,
+        observer: Observer,
+        performer: Performer,
+        packager: Packager,
+        *,
+        queue_limit: int,
+        max_recoveries: int,
+    ) -> None:
+        self._operations = operations
+        self._jobs = operations.jobs
+        self._tombstones = tombstones
+        self._observer = observer
+        self._performer = performer
+        self._packager = packager
+        self._queue_limit = queue_limit
+        self._max_recoveries = max_recoveries
+
+    async def run(self, *, full: bool) -> PassSummary:
+        """One pass. Raises `Unavailable` when job store or storage cannot be observed; nothing is lost."""
+        began = time.monotonic()
+        jobs, damaged = await self._jobs.unfinished()
+        for job_id, problem in damaged.items():
+            log.error("job_damaged", job_id=job_id, problem=problem)
+        tombstones = await self._tombstones.tombstones()
+        seen = await self._observer.observe(jobs, full=full)
+        now = self._operations.clock()
+        strangers = await self._strangers(jobs, seen)
+        work = plan(
+            jobs, seen, now, max_recoveries=self._max_recoveries, strangers=strangers, tombstones=tombstones
+        )
+        moved = await self._perform(work)
+        admitted = self._admit([job for job in jobs if job.id not in moved], seen, now)
+        await self._jobs.checked([job.id for job in jobs], now)
+        live = bool(
+            admitted
+            or moved
+            or self._packager.busy
+            or seen.claims
+            or any(job.state in {State.QUEUED, State.RUNNING} for job in jobs)
+        )
+        return PassSummary(
+            full=full,
+            jobs=len(jobs),
+            moved=len(moved),
+            admitted=len(admitted),
+            live=live,
+            seconds=time.monotonic() - began,
+        )
+
+    async def _strangers(self, jobs: Sequence[Job], seen: Observation) -> dict[str, Job | None]:
+        """Stems in queue or claimed that belong to no unfinished job: each with its complete job, or None."""
+        known = {job.stem for job in jobs}
+        strangers: dict[str, Job | None] = {}
+        for stem in {*seen.queue, *seen.claims} - known:
+            parts = parse_stem(stem)
+            if parts is None:
+                continue
+            try:
+                job = await self._jobs.get(parts.job_id)
+            except Damaged:
+                continue  # told above; its files stay
+            if job is None or (job.stem == stem and job.state is State.COMPLETE):
+                strangers[stem] = job
+        return strangers
+
+    async def _perform(self, work: Sequence[Work]) -> set[str]:
+        """Perform each job's commands in order; one job's trouble stops only its own.
+
+        Returns the ids of the jobs whose record was (or was to be) changed.
+        """
+        moved = set()
+        for item in work:
+            if any(isinstance(command, Save | Requeue) for command in item.commands):
+                moved.add(item.job_id)
+            try:
+                await self._performer.perform(item)
+            except (Contested, Missing) as error:
+                log.info("work_overtaken", job_id=item.job_id, reason=str(error))
+            except AnalysisError as error:
+                log.warning("work_failed", job_id=item.job_id, error=str(error))
+            except Exception:
+                log.exception("work_broken", job_id=item.job_id)
+        return moved
+
+    def _admit(self, jobs: Sequence[Job], seen: Observation, now: datetime) -> Sequence[Admit]:
+        admitted = admissions(jobs, seen, now, limit=self._queue_limit, busy=self._packager.busy)
+        for admit in admitted:
+            self._packager.admit(admit.job)
+        return admitted

@@ -1,4 +1,4 @@
-"""What a scheduler pass decides: `plan(jobs, observation, ...)` gives commands, and performs nothing.
+"""What a scheduler pass decides: `plan(jobs, seen, now)` gives commands, and performs nothing.
 
 Each job's commands are one `Work`, to be performed in order; one that fails stops the rest of that job's work
 and nothing else. Records are saved before files are touched, so that a pass that dies is simply made again.
@@ -8,160 +8,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from aioanalysis.domain.exchange import Ending, PackageMeta, RunMark, Sidecar
+from aioanalysis.domain.commands import (
+    Admit,
+    Archive,
+    CleanUp,
+    Command,
+    Forget,
+    Interrupt,
+    Note,
+    Requeue,
+    Save,
+    Sweep,
+    Withdraw,
+    Work,
+)
+from aioanalysis.domain.exchange import Ending
 from aioanalysis.domain.job import Job, Tombstone
+from aioanalysis.domain.observation import ClaimedPackage, Observation, Outcome, QueuedPackage
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.states import FINISHED, Event, State, after
 
 SCHEDULER: Final = "scheduler"
-
-# --- what was observed -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueuedPackage:
-    """A package in the root of the queue."""
-
-    meta: PackageMeta
-    etag: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClaimedPackage:
-    """A package under `claimed/`. `lapsed`: its lease was free for the grace time, in two observations."""
-
-    meta: PackageMeta
-    etag: str
-    held: bool
-    lapsed: bool = False
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """A result or failed package with its sidecar; `sidecar` is None, `problem` says why, if unreadable."""
-
-    ending: Ending
-    mark: RunMark
-    sidecar: Sidecar | None
-    problem: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Observation:
-    """What exists, seen in the order queue, claimed, results.
-
-    `outcomes` has an entry, maybe an empty one, for every stem whose results were looked up; of a stem
-    without one nothing may be concluded from absence. `remains` are the stems that still have files in
-    results, by a whole listing (full passes only).
-    """
-
-    queue: Mapping[str, QueuedPackage] = field(default_factory=dict)
-    claims: Mapping[str, ClaimedPackage] = field(default_factory=dict)
-    outcomes: Mapping[str, Sequence[Outcome]] = field(default_factory=dict)
-    remains: Collection[str] = ()
-
-
-# --- what is to be done ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Save:
-    """Write the record `job`, if it is still as it was loaded."""
-
-    job: Job
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Withdraw:
-    """Delete the package from the queue, if it is still this one."""
-
-    stem: str
-    etag: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Requeue:
-    """Take the claim's lease, look once more for a sidecar of its attempt, copy it back to the queue.
-
-    `save`: the record `job` (queued, of a higher attempt) is to be written before the copy.
-    """
-
-    job: Job
-    claim: ClaimedPackage
-    save: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Interrupt:
-    """Write a control blob that makes the worker end this attempt's run and commit nothing."""
-
-    stem: str
-    attempt: int
-    action: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CleanUp:
-    """Delete progress and control, and last the claim if there is one (not one that is held)."""
-
-    stem: str
-    claim: ClaimedPackage | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Archive:
-    """Move a package and sidecar that do not count (any more) to `attempts/`."""
-
-    stem: str
-    ending: Ending
-    attempt: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Sweep:
-    """Delete what is left of a removed job in results, by its uid."""
-
-    tombstone: Tombstone
-    stem: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Forget:
-    """Nothing of a removed job can arrive any more: forget its tombstone."""
-
-    tombstone: Tombstone
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Admit:
-    """Begin packaging this job."""
-
-    job: Job
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Note:
-    """Something for the log only."""
-
-    text: str
-
-
-Command = Save | Withdraw | Requeue | Interrupt | CleanUp | Archive | Sweep | Forget | Admit | Note
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Work:
-    """Commands of one job, in order."""
-
-    job_id: str
-    commands: tuple[Command, ...]
-
-
-# --- the plan --------------------------------------------------------------------------------------------
 
 
 def plan(
@@ -349,7 +219,7 @@ def _claimed(
 def _stranger(
     stem: str, job: Job | None, tombstone: Tombstone | None, seen: Observation, now: datetime
 ) -> Work:
-    """A package in queue or claimed that no unfinished job owns: of a complete (`job`), removed or expired one.
+    """A package in queue or claimed of no unfinished job: of a complete (`job`), removed or expired one.
 
     One that nothing is known of is left alone: after a loss of Redis, `rebuild` makes its record again.
     """

@@ -14,10 +14,10 @@ from aioanalysis.aio import Tasks
 from aioanalysis.errors import AnalysisError
 from aioanalysis.interfaces import Bell, Holding, RecordStore, SchedulerLock, Tombstones
 from aioanalysis.operations import Operations
-from aioanalysis.scheduler.commands import Performer
 from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.passes import Passes
+from aioanalysis.scheduler.performing import Performer
 
 QUICK: Final = 0.25
 SLOWING: Final = 1.4

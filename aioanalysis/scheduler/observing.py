@@ -25,7 +25,7 @@ from aioanalysis.domain.exchange import (
     stem_of_package,
 )
 from aioanalysis.domain.job import Job
-from aioanalysis.domain.planning import ClaimedPackage, Observation, Outcome, QueuedPackage
+from aioanalysis.domain.observation import ClaimedPackage, Observation, Outcome, QueuedPackage
 from aioanalysis.domain.states import FINISHED, State
 from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing, Unavailable
 from aioanalysis.interfaces import BlobInfo, ExchangeStorage, LeaseState

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from aioanalysis import logs
+from aioanalysis.domain.commands import Admit, Requeue, Save, Work
 from aioanalysis.domain.exchange import parse_stem
 from aioanalysis.domain.job import Job
-from aioanalysis.domain.planning import Admit, Observation, Requeue, Save, Work, admissions, plan
+from aioanalysis.domain.observation import Observation
+from aioanalysis.domain.planning import admissions, plan
 from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing
 from aioanalysis.interfaces import Tombstones
 from aioanalysis.operations import Operations
-from aioanalysis.scheduler.commands import Performer
 from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
+from aioanalysis.scheduler.performing import Performer
 
 log = logs.get()
 

@@ -8,6 +8,20 @@ from uuid import uuid4
 
 from aioanalysis import logs
 from aioanalysis.aio import finish
+from aioanalysis.domain.commands import (
+    Admit,
+    Archive,
+    CleanUp,
+    Command,
+    Forget,
+    Interrupt,
+    Note,
+    Requeue,
+    Save,
+    Sweep,
+    Withdraw,
+    Work,
+)
 from aioanalysis.domain.exchange import (
     Container,
     Control,
@@ -22,20 +36,6 @@ from aioanalysis.domain.exchange import (
     sidecar_name,
 )
 from aioanalysis.domain.job import Job
-from aioanalysis.domain.planning import (
-    Admit,
-    Archive,
-    CleanUp,
-    Command,
-    Forget,
-    Interrupt,
-    Note,
-    Requeue,
-    Save,
-    Sweep,
-    Withdraw,
-    Work,
-)
 from aioanalysis.errors import Contested
 from aioanalysis.interfaces import Condition, Tombstones
 from aioanalysis.operations import Operations

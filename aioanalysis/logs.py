@@ -23,9 +23,14 @@ def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None 
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.StackInfoRenderer(),
     ]
+    # Plain tracebacks: the fancy ones show local variables, and with them keys.
     console = form == "console" or (form == "auto" and out.isatty())
     final: list[Any] = (
-        [structlog.dev.ConsoleRenderer(colors=out.isatty())]
+        [
+            structlog.dev.ConsoleRenderer(
+                colors=out.isatty(), exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
         if console
         else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     )

@@ -62,7 +62,7 @@ class Settings(BaseSettings):
 
     # record store: at most one
     records_url: str | None = Field(
-        None, description="HTTP record store; {source} and {value} are filled in."
+        None, description="HTTP record store; {kind} (recordsets, sets) and {value} are filled in."
     )
     records_auth: Literal["bearer", "api-key"] = Field(
         "bearer", description="Header that carries the submitter's key."

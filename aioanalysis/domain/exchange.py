@@ -263,37 +263,45 @@ class Sidecar:
 
 
 def parse_sidecar(data: bytes) -> Sidecar:
-    """Read a sidecar; raises `Damaged` for what is no JSON object or of a newer version."""
+    """Read a sidecar; raises `Damaged` for what is no JSON object or of a newer version.
+
+    Of what only informs (usage, worker), a part of another form than ours is unknown: older workers count.
+    """
     try:
-        body = json.loads(data.decode("utf-8"))
+        body = json.loads(data.decode("utf-8"), parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"not JSON: {error}") from error
     if not isinstance(body, dict):
         raise Damaged("not a JSON object")
     version = body.get("version", VERSION)
     if not isinstance(version, int) or version > VERSION:
-        raise Damaged(f"of version {version}, this service reads up to {VERSION}")
-    try:
-        return _sidecar(body)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise Damaged(f"a field has the wrong form: {error}") from error
-
-
-def _sidecar(body: dict[str, Any]) -> Sidecar:
-    error, usage = body.get("error"), body.get("usage")
-    worker, package, result = (body.get(key) or {} for key in ("worker", "package", "result"))
+        raise Damaged(f"of version {version!r:.40}, this service reads up to {VERSION}")
+    for key in ("uid", "nonce"):
+        if not isinstance(body.get(key), str | None):
+            raise Damaged(f"{key} is not a string")
+    usage = body.get("usage")
     return Sidecar(
         uid=body.get("uid"),
         attempt=_whole(body.get("attempt")),
         nonce=body.get("nonce"),
-        error=_error(error),
+        error=_error(body.get("error")),
         usage=Usage.from_json(usage) if isinstance(usage, dict) else None,
         packaged_count=_whole(body.get("records")),
-        worker=worker.get("host"),
-        package_sha256=package.get("sha256"),
-        result_sha256=result.get("sha256"),
+        worker=_part(body, "worker", "host"),
+        package_sha256=_part(body, "package", "sha256"),
+        result_sha256=_part(body, "result", "sha256"),
         body=body,
     )
+
+
+def _part(body: Mapping[str, Any], name: str, key: str) -> str | None:
+    part = body.get(name)
+    value = part.get(key) if isinstance(part, dict) else None
+    return value if isinstance(value, str) else None
+
+
+def _no_number(name: str) -> None:
+    """NaN and Infinity, which some JSON writers let through: a figure not known."""
 
 
 def _error(value: object) -> JobError | None:
@@ -317,13 +325,13 @@ class Control:
         try:
             body = json.loads(data)
             return cls(attempt=int(body["attempt"]), action=str(body["action"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
             raise Damaged(f"control blob cannot be read: {error}") from error
 
 
 def _whole(value: object) -> int | None:
     try:
-        return int(value) if isinstance(value, (str, int)) else None
+        return int(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
     except ValueError:
         return None
 

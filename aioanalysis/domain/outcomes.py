@@ -60,11 +60,12 @@ class JobError:
             reason = Reason.STAGE if value.get("script") else Reason.CONTAINER
         return cls(
             reason=reason,
-            message=str(value.get("message") or "the run failed"),
+            message=_text(value.get("message")) or "the run failed",
             script=_text(value.get("script")),
             error=_text(value.get("error")),
         )
 
 
 def _text(value: object) -> str | None:
-    return None if value is None else str(value)
+    """`value` as text that UTF-8 can carry: a stage may have printed anything."""
+    return None if value is None else str(value).encode("utf-8", "replace").decode()

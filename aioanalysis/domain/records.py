@@ -39,16 +39,22 @@ class Selection:
     ids: frozenset[str]
 
     def takes(self, record: dict[str, Any]) -> bool:
-        named = not self.ids.isdisjoint((str(record.get("record_id")), str(record.get("processid"))))
+        named = any(_id(record.get(key)) in self.ids for key in ("record_id", "processid"))
         return named if self.mode == "include" else not named
+
+
+def _id(value: object) -> str | None:
+    """An id as text: some exports write them as numbers. A missing one is not the id `None`."""
+    return str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
 
 
 class LineReader:
     """Cuts a stream of bytes into checked record lines; holds at most one line.
 
     `feed` gives (line, record) pairs, the line with its newline and without BOM or carriage return; blank
-    lines are passed over. `close` ends the stream. Both raise `Malformed`; `close` also `Truncated` when
-    the last line has no newline and is no whole JSON object.
+    lines are passed over. `close` ends the stream, and gives the last line if it has no newline. `feed`
+    raises `Malformed`, `close` `Truncated`: a last line without newline that is no record was cut off.
+    What comes does not depend on how the bytes are cut into chunks.
     """
 
     def __init__(self, max_line_bytes: int = MAX_LINE_BYTES) -> None:
@@ -76,8 +82,11 @@ class LineReader:
                 raise Malformed(self._line + 1, f"longer than {self._max_line_bytes} bytes")
 
     def close(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
+        if not self._parts:
+            return
         rest = b"".join(self._parts)
         self._parts.clear()
+        self._held = 0
         try:
             yield from self._take(rest)
         except Malformed as error:
@@ -85,13 +94,13 @@ class LineReader:
 
     def _take(self, line: bytes) -> Iterator[tuple[bytes, dict[str, Any]]]:
         self._line += 1
+        if len(line) > self._max_line_bytes:
+            raise Malformed(self._line, f"longer than {self._max_line_bytes} bytes")
         if self._line == 1:
             line = line.removeprefix(BOM)
         line = line.rstrip(b"\r")
         if not line.strip():
             return
-        if len(line) > self._max_line_bytes:
-            raise Malformed(self._line, f"longer than {self._max_line_bytes} bytes")
         yield line + b"\n", self._parse(line)
 
     def _parse(self, line: bytes) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 SERIES_POINTS: Final = 1000
+LARGEST: Final = 2**63
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,21 +48,51 @@ class Usage:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Usage:
-        """Read a sidecar's `usage`; whatever an older worker left out is unknown."""
-        cpu, memory = value.get("cpu_percent"), value.get("memory_bytes")
+        """Read a sidecar's `usage`; whatever an older worker left out or wrote otherwise is unknown."""
+        cpu, memory = _mapping(value.get("cpu_percent")), _mapping(value.get("memory_bytes"))
+        series = value.get("series")
         return cls(
-            started_at=value.get("started_at"),
-            finished_at=value.get("finished_at"),
-            wall_seconds=value.get("wall_seconds"),
-            samples=int(value.get("samples") or 0),
-            interval_seconds=float(value.get("interval_seconds") or 0),
-            cpu_percent=cpu if isinstance(cpu, Mapping) else {},
-            memory_bytes=memory if isinstance(memory, Mapping) else {},
-            cpu_seconds=value.get("cpu_seconds"),
-            network_bytes=value.get("network_bytes"),
-            block_bytes=value.get("block_bytes"),
-            series=tuple(value.get("series") or ()),
+            started_at=_time(value.get("started_at")),
+            finished_at=_time(value.get("finished_at")),
+            wall_seconds=_number(value.get("wall_seconds")),
+            samples=_whole(value.get("samples")) or 0,
+            interval_seconds=_number(value.get("interval_seconds")) or 0.0,
+            cpu_percent={key: _number(cpu.get(key)) for key in ("mean", "max")},
+            memory_bytes={key: _whole(memory.get(key)) for key in ("mean", "max", "limit")},
+            cpu_seconds=_number(value.get("cpu_seconds")),
+            network_bytes=_whole(value.get("network_bytes")),
+            block_bytes=_whole(value.get("block_bytes")),
+            series=tuple(_point(point) for point in series if isinstance(point, Mapping))[:SERIES_POINTS]
+            if isinstance(series, Sequence)
+            else (),
         )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: object) -> float | None:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return value if abs(value) < LARGEST else None  # which NaN is not either
+
+
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None else round(number)
+
+
+def _time(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _point(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "at": _time(value.get("at")),
+        "cpu_percent": _number(value.get("cpu_percent")),
+        "memory_bytes": _whole(value.get("memory_bytes")),
+    }
 
 
 def summarise(
@@ -77,7 +108,7 @@ def summarise(
     """Summarise `samples`, in order of time.
 
     The orchestrator's rusage (its children's CPU seconds and peak memory) fills in for runs shorter than a
-    sample and raises the peak that sampling missed.
+    sample and raises the peak that sampling missed. No maximum is below its mean.
     """
     percents = _percents(samples)
     memory = [s.memory_bytes for s in samples if s.memory_bytes is not None]
@@ -89,6 +120,8 @@ def summarise(
         mean_percent: float | None = round(100 * cpu / wall, 2)
     else:
         mean_percent = round(sum(percents) / len(percents), 2) if percents else None
+    if mean_percent is not None:
+        percents.append(mean_percent)
     return Usage(
         started_at=started_at.isoformat() if started_at else None,
         finished_at=finished_at.isoformat() if finished_at else None,

@@ -1,0 +1,65 @@
+"""The names of all our keys in Redis, under one prefix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Key names; scores of the sorted sets are microseconds since 1970.
+
+    ::
+
+        job:<id>          hash     uid, version, doc, key (sealed), expires_at; the only key of a record, expires with it
+        jobs              zset     id by submission, every job
+        jobs:<submitter>  zset     id by submission, one submitter's
+        unfinished        zset     id by submission, every job that is not complete
+        checked           zset     id by the scheduler's last look (`last_updated`)
+        tombstones        hash     uid -> what is left of a removed job
+        lock              string   token of the scheduler that holds the lock, expires
+        fence             hash     n, token: number and token of the newest holder
+        bell              channel  wakes the schedulers
+    """  # noqa: E501 - a table
+
+    prefix: str
+
+    @property
+    def records(self) -> str:
+        """What every record's key begins with."""
+        return f"{self.prefix}job:"
+
+    def job(self, job_id: str) -> str:
+        return f"{self.records}{job_id}"
+
+    def submitter(self, name: str) -> str:
+        return f"{self.jobs}:{quote(name, safe='', errors='surrogatepass')}"
+
+    @property
+    def jobs(self) -> str:
+        return f"{self.prefix}jobs"
+
+    @property
+    def unfinished(self) -> str:
+        return f"{self.prefix}unfinished"
+
+    @property
+    def checked(self) -> str:
+        return f"{self.prefix}checked"
+
+    @property
+    def tombstones(self) -> str:
+        return f"{self.prefix}tombstones"
+
+    @property
+    def lock(self) -> str:
+        return f"{self.prefix}lock"
+
+    @property
+    def fence(self) -> str:
+        return f"{self.prefix}fence"
+
+    @property
+    def bell(self) -> str:
+        return f"{self.prefix}bell"

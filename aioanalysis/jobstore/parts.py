@@ -1,0 +1,47 @@
+"""Opens all that lives in Redis, from one address: job store, scheduler's lock and bell."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from aioanalysis.jobstore.bell import RedisBell, open_bell
+from aioanalysis.jobstore.client import check, open_client
+from aioanalysis.jobstore.codec import Seal
+from aioanalysis.jobstore.lock import RedisLock
+from aioanalysis.jobstore.redis import RedisJobStore
+
+
+@dataclass(frozen=True, slots=True)
+class RedisParts:
+    """What `open_job_store` opens; closed with its context."""
+
+    client: Redis
+    store: RedisJobStore
+    lock: RedisLock
+    bell: RedisBell
+
+    async def check(self) -> str:
+        """Say which server this is; raises `Unavailable`, `Misconfigured`."""
+        return await check(self.client)
+
+
+@asynccontextmanager
+async def open_job_store(
+    url: str, *, secret: str, prefix: str = "aioanalysis:", lock_seconds: float = 15
+) -> AsyncIterator[RedisParts]:
+    """Open for `url`; `secret` are the Fernet keys that seal submitters' keys. Raises `Misconfigured`.
+
+    Does not connect: `check` does.
+    """
+    seal = Seal(secret)
+    async with open_client(url) as client, open_bell(url, client, prefix=prefix) as bell:
+        yield RedisParts(
+            client=client,
+            store=RedisJobStore(client, prefix=prefix, seal=seal),
+            lock=RedisLock(client, prefix=prefix, seconds=lock_seconds),
+            bell=bell,
+        )

@@ -1,0 +1,303 @@
+"""Job records, their indexes and the tombstones of removed jobs, in Redis or Valkey."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any, Final, TypeVar, cast
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from aioanalysis import logs
+from aioanalysis.domain.job import Job, Tombstone, is_job_id
+from aioanalysis.domain.states import State
+from aioanalysis.errors import Contested, Damaged, Missing, Unavailable
+from aioanalysis.interfaces import JobFilter, JobPage
+from aioanalysis.jobstore import codec, scripts
+from aioanalysis.jobstore.client import answering, translated
+from aioanalysis.jobstore.keys import Keys
+
+CHUNK: Final = 250  # some 5 ms of reading between two looks at the event loop
+PAGE_CHUNK: Final = 100
+LOOK_MAX: Final = 5_000
+"""Jobs that one call of `page` looks at; with rare matches a page may be short and yet have a cursor."""
+
+OVERDUE: Final = timedelta(days=30)
+T = TypeVar("T")
+log = logs.get()
+
+
+class RedisJobStore:
+    """`JobStore` and `Tombstones`. Every write is one Lua script that may be sent twice; see `scripts`."""
+
+    def __init__(self, client: Redis, *, prefix: str, seal: codec.Seal) -> None:
+        self._client = client
+        self._keys = Keys(prefix)
+        self._seal = seal
+        self._create = client.register_script(scripts.CREATE)
+        self._replace = client.register_script(scripts.REPLACE)
+        self._remove = client.register_script(scripts.REMOVE)
+        self._drop = client.register_script(scripts.DROP)
+
+    async def create(self, job: Job, key: str) -> Job:
+        keys, document = self._keys, codec.dump_job(job)
+        async with answering():
+            answer, *stored = await self._create(
+                [
+                    keys.job(job.id),
+                    keys.tombstones,
+                    keys.jobs,
+                    keys.submitter(job.submitter),
+                    keys.unfinished,
+                    keys.checked,
+                ],
+                [
+                    job.id,
+                    job.uid,
+                    codec.next_version("", job.uid, document),
+                    document,
+                    self._seal.close(key, job_id=job.id, uid=job.uid),
+                    codec.score(job.expires_at) // 1000,
+                    codec.score(job.submitted_at),
+                    codec.score(job.last_updated),
+                    _flag(job),
+                    keys.records,
+                ],
+            )
+        if answer != "done":
+            raise Contested(f"the id {job.id} is {answer}")
+        version, found = stored
+        if found == document:
+            return replace(job, version=version)
+        return codec.load_job(found, version=version, checked=None)
+
+    async def get(self, job_id: str) -> Job | None:
+        if not is_job_id(job_id):
+            return None
+        [found] = await self._read([job_id])
+        if isinstance(found, Damaged):
+            raise found
+        return found
+
+    async def replace(self, job: Job, *, fence: int | None = None) -> Job:
+        document = codec.dump_job(job)
+        version = codec.next_version(job.version, job.uid, document)
+        async with answering():
+            answer = await self._replace(
+                [self._keys.job(job.id), self._keys.unfinished, self._keys.fence],
+                [
+                    job.id,
+                    job.uid,
+                    job.version,
+                    version,
+                    document,
+                    codec.score(job.submitted_at),
+                    _flag(job),
+                    "" if fence is None else fence,
+                ],
+            )
+        if answer == "gone":
+            raise Missing(f"job {job.id} is not there")
+        if answer == "fenced":
+            raise Contested(f"job {job.id} was written under fence {fence}, another scheduler is newer")
+        if answer != "done":
+            raise Contested(f"job {job.id} has changed meanwhile")
+        return replace(job, version=version)
+
+    async def remove(self, job: Job, tombstone: Tombstone) -> None:
+        keys = self._keys
+        async with answering():
+            answer = await self._remove(
+                [
+                    keys.job(job.id),
+                    keys.tombstones,
+                    keys.jobs,
+                    keys.submitter(job.submitter),
+                    keys.unfinished,
+                    keys.checked,
+                ],
+                [job.id, job.uid, job.version, codec.dump_tombstone(tombstone)],
+            )
+        if answer != "done":
+            raise Contested(f"job {job.id} has changed meanwhile")
+
+    async def unfinished(self) -> tuple[Sequence[Job], Mapping[str, str]]:
+        async with answering():
+            ids = cast(list[str], await self._client.zrange(self._keys.unfinished, 0, -1))
+        jobs: list[Job] = []
+        damaged: dict[str, str] = {}
+        gone: list[str] = []
+        for chunk in _chunks(ids, CHUNK):
+            for job_id, found in zip(chunk, await self._read(chunk), strict=True):
+                if found is None:
+                    gone.append(job_id)
+                elif isinstance(found, Damaged):
+                    damaged[job_id] = str(found)
+                elif found.state is not State.COMPLETE:  # completed since the index was read
+                    jobs.append(found)
+            await asyncio.sleep(0)
+        await self._forget_ids(gone)
+        return jobs, damaged
+
+    async def page(self, wanted: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
+        place = codec.read_cursor(cursor) if cursor is not None else codec.NEWEST
+        index = self._index(wanted)
+        found: list[Job] = []
+        looked = 0
+        while looked < LOOK_MAX:
+            places = await self._older(index, place, wanted.since)
+            if not places:
+                return JobPage(jobs=found, cursor=None)
+            for at, job in zip(places, await self._readable([p[1] for p in places], index), strict=True):
+                if job is not None and _matches(wanted, job):
+                    if len(found) == limit:
+                        return JobPage(jobs=found, cursor=codec.write_cursor(place))
+                    found.append(job)
+                place = at
+            looked += len(places)
+        return JobPage(jobs=found, cursor=codec.write_cursor(place))
+
+    async def key(self, job_id: str) -> str:
+        async with answering():
+            row = await self._client.hmget(self._keys.job(job_id), ["uid", "key"])
+        uid, sealed = cast(list[str | None], row)
+        if uid is None or sealed is None:
+            raise Missing(f"job {job_id} is not there")
+        return self._seal.open(sealed, job_id=job_id, uid=uid)
+
+    async def checked(self, job_ids: Collection[str], at: datetime) -> None:
+        moment = codec.score(at)
+        pipeline = self._client.pipeline(transaction=False)
+        for chunk in _chunks(job_ids, 5_000):
+            # XX: a job removed meanwhile stays away; GT: a late repeat takes nothing back
+            pipeline.zadd(self._keys.checked, dict.fromkeys(chunk, moment), xx=True, gt=True)
+        async with answering():
+            await pipeline.execute()
+
+    async def tombstones(self) -> Sequence[Tombstone]:
+        """All that were not forgotten; past `keep_until` they are the scheduler's to forget.
+
+        One that nobody forgot for another 30 days is dropped.
+        """
+        async with answering():
+            stored = cast(list[str], await self._client.hvals(self._keys.tombstones))
+        found = []
+        for document in stored:
+            try:
+                tombstone = codec.load_tombstone(document)
+            except Damaged as error:
+                log.warning("tombstone_damaged", problem=str(error))
+                continue
+            if tombstone.keep_until + OVERDUE < datetime.now(UTC):
+                await self.forget(tombstone)
+            else:
+                found.append(tombstone)
+        return found
+
+    async def forget(self, tombstone: Tombstone) -> None:
+        async with answering():
+            await self._client.hdel(self._keys.tombstones, tombstone.uid)
+
+    async def _read(self, ids: Sequence[str]) -> list[Job | Damaged | None]:
+        pipeline = self._client.pipeline(transaction=False)
+        for job_id in ids:
+            pipeline.hmget(self._keys.job(job_id), ["version", "doc"])
+        pipeline.zmscore(self._keys.checked, list(ids))
+        async with answering():
+            *rows, checked = await pipeline.execute(raise_on_error=False)
+        if isinstance(checked, Exception):
+            raise translated(checked) from checked
+        return [_job(row, looked) for row, looked in zip(rows, checked, strict=True)]
+
+    async def _readable(self, ids: Sequence[str], index: str) -> list[Job | None]:
+        """The jobs that can be read; damaged ones are logged, those that have gone leave the index."""
+        jobs: list[Job | None] = []
+        gone = []
+        for job_id, found in zip(ids, await self._read(ids), strict=True):
+            if isinstance(found, Damaged):
+                log.warning("job_damaged", job_id=job_id, problem=str(found))
+            elif found is None:
+                gone.append(job_id)
+            jobs.append(found if isinstance(found, Job) else None)
+        await self._forget_ids(gone, index)
+        return jobs
+
+    def _index(self, wanted: JobFilter) -> str:
+        if wanted.submitter is not None:
+            return self._keys.submitter(wanted.submitter)
+        if wanted.states and State.COMPLETE not in wanted.states:
+            return self._keys.unfinished
+        return self._keys.jobs
+
+    async def _older(self, index: str, place: codec.Place, since: datetime | None) -> list[codec.Place]:
+        """Up to a chunk of places after `place` in the list from new to old; none at its end."""
+        count = PAGE_CHUNK
+        while True:
+            async with answering():
+                answer = await self._client.zrevrangebyscore(
+                    index,
+                    place[0],
+                    "-inf" if since is None else codec.score(since),
+                    start=0,
+                    num=count,
+                    withscores=True,
+                    score_cast_func=int,
+                )
+            rows = cast(list[tuple[str, int]], answer)
+            older = [(at, job_id) for job_id, at in rows if (at, job_id) < place]
+            if older or len(rows) < count:
+                return older
+            count *= 2  # that many were submitted in one microsecond
+
+    async def _forget_ids(self, ids: Sequence[str], *indexes: str) -> None:
+        every = {self._keys.jobs, self._keys.unfinished, self._keys.checked, *indexes}
+        try:
+            for chunk in _chunks(ids, 1_000):
+                async with answering():
+                    await self._drop(sorted(every), [self._keys.records, *chunk])
+        except Unavailable as error:
+            log.warning("index_not_pruned", problem=str(error))
+
+
+def _job(row: Any, checked: float | None) -> Job | Damaged | None:
+    if isinstance(row, ResponseError) and str(row).startswith("WRONGTYPE"):
+        return Damaged("record: not a hash")
+    if isinstance(row, Exception):
+        raise translated(row) from row
+    version, document = row
+    if version is None and document is None:
+        return None
+    if version is None or document is None:
+        return Damaged("record: without version or document")
+    try:
+        return codec.load_job(document, version=version, checked=checked)
+    except Damaged as error:
+        return error
+
+
+def _matches(wanted: JobFilter, job: Job) -> bool:
+    return (
+        (wanted.submitter is None or job.submitter == wanted.submitter)
+        and (not wanted.states or job.state in wanted.states)
+        and (wanted.title is None or job.title == wanted.title)
+        and (
+            wanted.recordset is None
+            or (job.source.kind == "recordset" and job.source.value == wanted.recordset)
+        )
+        and (wanted.since is None or job.submitted_at >= wanted.since)
+    )
+
+
+def _flag(job: Job) -> str:
+    """Whether the job belongs to the unfinished ones, for a script."""
+    return "0" if job.state is State.COMPLETE else "1"
+
+
+def _chunks(items: Collection[T], size: int) -> Iterator[list[T]]:
+    rest = iter(items)
+    while chunk := list(islice(rest, size)):
+        yield chunk

@@ -1,0 +1,118 @@
+"""The Lua scripts of the job store and its lock.
+
+Each is idempotent by content: it compares, then writes absolute values, so that a script whose reply was lost
+may be sent again. Indexes are written before the record (an index entry without a record is dropped by the
+next reader; a record without an index entry would never be found), checks come before any write.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_LIST: Final = """
+local function list(index, score, id, expires_at)
+  redis.call('ZADD', index, score, id)
+  if redis.call('PEXPIRETIME', index) < tonumber(expires_at) then
+    redis.call('PEXPIREAT', index, expires_at)
+  end
+end
+"""
+
+CREATE: Final = (
+    _LIST
+    + """
+-- KEYS record, tombstones, jobs, submitter's, unfinished, checked
+-- ARGV id, uid, version, doc, sealed key, expires_at (ms), submission, last look, unfinished, record prefix
+local id, uid, version, doc, sealed, expires_at = unpack(ARGV, 1, 6)
+local stored = redis.call('HMGET', KEYS[1], 'uid', 'version', 'doc')
+if stored[1] == uid then return {'done', stored[2], stored[3]} end
+if stored[1] then return {'taken'} end
+if redis.call('HEXISTS', KEYS[2], uid) == 1 then return {'removed'} end
+for _, index in ipairs({KEYS[3], KEYS[4]}) do
+  for _, old in ipairs(redis.call('ZRANGE', index, 0, 9)) do
+    if redis.call('EXISTS', ARGV[10] .. old) == 0 then redis.call('ZREM', index, old) end
+  end
+end
+list(KEYS[3], ARGV[7], id, expires_at)
+list(KEYS[4], ARGV[7], id, expires_at)
+list(KEYS[6], ARGV[8], id, expires_at)
+if ARGV[9] == '1' then list(KEYS[5], ARGV[7], id, expires_at) end
+redis.call('HSET', KEYS[1], 'uid', uid, 'version', version, 'doc', doc, 'key', sealed,
+           'expires_at', expires_at)
+redis.call('PEXPIREAT', KEYS[1], expires_at)
+return {'done', version, doc}
+"""
+)
+
+REPLACE: Final = (
+    _LIST
+    + """
+-- KEYS record, unfinished, fence
+-- ARGV id, uid, expected version, version, doc, submission, unfinished, fence or ''
+local id, uid, expected, version, doc, submission = unpack(ARGV, 1, 6)
+local stored = redis.call('HMGET', KEYS[1], 'uid', 'version', 'expires_at')
+if stored[1] ~= uid then return 'gone' end
+if stored[2] == version then return 'done' end
+if stored[2] ~= expected then return 'changed' end
+if ARGV[8] ~= '' and tonumber(ARGV[8]) < tonumber(redis.call('HGET', KEYS[3], 'n') or '0') then
+  return 'fenced'
+end
+if ARGV[7] == '1' then
+  list(KEYS[2], submission, id, stored[3])
+else
+  redis.call('ZREM', KEYS[2], id)
+end
+redis.call('HSET', KEYS[1], 'version', version, 'doc', doc)
+redis.call('PEXPIREAT', KEYS[1], stored[3])
+return 'done'
+"""
+)
+
+REMOVE: Final = """
+-- KEYS record, tombstones, indexes...
+-- ARGV id, uid, expected version, tombstone
+local stored = redis.call('HMGET', KEYS[1], 'uid', 'version')
+if stored[1] == ARGV[2] and stored[2] ~= ARGV[3] then return 'changed' end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[4])
+if not stored[1] or stored[1] == ARGV[2] then
+  redis.call('DEL', KEYS[1])
+  for i = 3, #KEYS do redis.call('ZREM', KEYS[i], ARGV[1]) end
+end
+return 'done'
+"""
+
+DROP: Final = """
+-- KEYS indexes...  ARGV record prefix, ids...: takes those whose record has gone out of the indexes
+for i = 2, #ARGV do
+  if redis.call('EXISTS', ARGV[1] .. ARGV[i]) == 0 then
+    for _, index in ipairs(KEYS) do redis.call('ZREM', index, ARGV[i]) end
+  end
+end
+return 'done'
+"""
+
+ACQUIRE: Final = """
+-- KEYS lock, fence  ARGV token, milliseconds: the holder's fence, 0 when another holds it
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+local newest = redis.call('HMGET', KEYS[2], 'n', 'token')
+local n = tonumber(newest[1] or '0')
+if newest[2] ~= ARGV[1] then
+  n = n + 1
+  redis.call('HSET', KEYS[2], 'n', n, 'token', ARGV[1])
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return n
+"""
+
+RENEW: Final = """
+-- KEYS lock  ARGV token, milliseconds
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])
+"""
+
+RELEASE: Final = """
+-- KEYS lock  ARGV token
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])
+"""

@@ -30,7 +30,6 @@ OLDEST_VERSION: Final = (7, 0)
 OPTIONS: Final[dict[str, Any]] = {
     "socket_timeout": 2.0,
     "socket_connect_timeout": 1.0,
-    "socket_keepalive": True,
     "health_check_interval": 15,
     "protocol": 2,
     "decode_responses": True,
@@ -57,10 +56,16 @@ def make_client(url: str, *, retries: int = 1) -> Redis:
         ) from None
     for ours in ("max_connections", "timeout", "retry_on_timeout", "retry_on_error"):
         address.pop(ours, None)
+    if "path" not in address:
+        address["socket_keepalive"] = True
     retry = Retry(ExponentialBackoff(cap=0.2, base=0.02), retries)
     pool = BlockingConnectionPool(
         **{**address, **OPTIONS, "retry": retry, "max_connections": MAX_CONNECTIONS, "timeout": 2}
     )
+    try:
+        pool.connection_class(**pool.connection_kwargs)  # tried now, not at the first call
+    except (TypeError, ValueError, RedisError):
+        raise Misconfigured("AIOANALYSIS_REDIS_URL: has an option that is none") from None
     return Redis.from_pool(pool)
 
 

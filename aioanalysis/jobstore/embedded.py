@@ -54,8 +54,7 @@ async def embedded_server(data_dir: Path) -> AsyncIterator[str]:
     process uses the folder, or the server does not start.
     """
     program = await _program()
-    home = data_dir.absolute() / "valkey"
-    home.mkdir(parents=True, exist_ok=True)
+    home = _home(data_dir)
     async with _lock(home) as lock:
         with _socket() as socket:
             process = await _start(program, home, socket, lock)
@@ -68,6 +67,17 @@ async def embedded_server(data_dir: Path) -> AsyncIterator[str]:
                     yield url
             finally:
                 await finish(_stop(process), name="embedded-server-stop")
+
+
+def _home(data_dir: Path) -> Path:
+    home = data_dir.absolute() / "valkey"
+    try:
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Misconfigured(
+            f"AIOANALYSIS_DATA_DIR: {home} cannot be made ({error.strerror}); choose another folder"
+        ) from error
+    return home
 
 
 async def _program() -> str:

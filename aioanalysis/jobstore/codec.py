@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -65,9 +65,11 @@ def dump_job(job: Job) -> str:
 def load_job(document: str, *, version: str, checked: float | None) -> Job:
     """Read a document; `checked` is the score of the scheduler's last look. Raises `Damaged`."""
     job = _load(_jobs, document).job
+    # nobody else has it yet, and `replace` would cost as much as all the rest: a pass reads thousands
+    object.__setattr__(job, "version", version)
     if checked is not None and (looked := moment(checked)) > job.last_updated:
-        return replace(job, version=version, last_updated=looked)
-    return replace(job, version=version)
+        object.__setattr__(job, "last_updated", looked)
+    return job
 
 
 def dump_tombstone(tombstone: Tombstone) -> str:

@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from aioanalysis import logs
 from aioanalysis.domain.job import Job, Tombstone, is_job_id
@@ -18,7 +17,7 @@ from aioanalysis.domain.states import State
 from aioanalysis.errors import Contested, Damaged, Missing, Unavailable
 from aioanalysis.interfaces import JobFilter, JobPage
 from aioanalysis.jobstore import codec, scripts
-from aioanalysis.jobstore.client import answering, translated
+from aioanalysis.jobstore.client import answering
 from aioanalysis.jobstore.keys import Keys
 
 CHUNK: Final = 250  # some 5 ms of reading between two looks at the event loop
@@ -41,6 +40,7 @@ class RedisJobStore:
         self._create = client.register_script(scripts.CREATE)
         self._replace = client.register_script(scripts.REPLACE)
         self._remove = client.register_script(scripts.REMOVE)
+        self._look = client.register_script(scripts.READ)
         self._drop = client.register_script(scripts.DROP)
 
     async def create(self, job: Job, key: str) -> Job:
@@ -203,15 +203,9 @@ class RedisJobStore:
             await self._client.hdel(self._keys.tombstones, tombstone.uid)
 
     async def _read(self, ids: Sequence[str]) -> list[Job | Damaged | None]:
-        pipeline = self._client.pipeline(transaction=False)
-        for job_id in ids:
-            pipeline.hmget(self._keys.job(job_id), ["version", "doc"])
-        pipeline.zmscore(self._keys.checked, list(ids))
         async with answering():
-            *rows, checked = await pipeline.execute(raise_on_error=False)
-        if isinstance(checked, Exception):
-            raise translated(checked) from checked
-        return [_job(row, looked) for row, looked in zip(rows, checked, strict=True)]
+            answer: list[str | None] = await self._look([self._keys.checked], [self._keys.records, *ids])
+        return [_job(*answer[at : at + 3]) for at in range(0, len(answer), 3)]
 
     async def _readable(self, ids: Sequence[str], index: str) -> list[Job | None]:
         """The jobs that can be read; damaged ones are logged, those that have gone leave the index."""
@@ -263,18 +257,13 @@ class RedisJobStore:
             log.warning("index_not_pruned", problem=str(error))
 
 
-def _job(row: Any, checked: float | None) -> Job | Damaged | None:
-    if isinstance(row, ResponseError) and str(row).startswith("WRONGTYPE"):
-        return Damaged("record: not a hash")
-    if isinstance(row, Exception):
-        raise translated(row) from row
-    version, document = row
+def _job(version: str | None, document: str | None, checked: str | None) -> Job | Damaged | None:
     if version is None and document is None:
         return None
     if version is None or document is None:
-        return Damaged("record: without version or document")
+        return Damaged("record: not a hash with version and document")
     try:
-        return codec.load_job(document, version=version, checked=checked)
+        return codec.load_job(document, version=version, checked=None if checked is None else float(checked))
     except Damaged as error:
         return error
 

@@ -1,8 +1,8 @@
 """The Lua scripts of the job store and its lock.
 
-Each is idempotent by content: it compares, then writes absolute values, so that a script whose reply was lost
-may be sent again. Indexes are written before the record (an index entry without a record is dropped by the
-next reader; a record without an index entry would never be found), checks come before any write.
+Each that writes is idempotent by content: it compares, then writes absolute values, so that a script whose
+reply was lost may be sent again. Checks come before any write. Indexes are written before the record: an
+index entry without a record is dropped by the next reader, a record without one would never be found.
 """
 
 from __future__ import annotations
@@ -79,6 +79,22 @@ if not stored[1] or stored[1] == ARGV[2] then
   for i = 3, #KEYS do redis.call('ZREM', KEYS[i], ARGV[1]) end
 end
 return 'done'
+"""
+
+READ: Final = """
+-- KEYS checked  ARGV record prefix, ids...: version, doc and last look of each, nil where there is none
+local found = {}
+for i = 2, #ARGV do
+  local row = redis.pcall('HMGET', ARGV[1] .. ARGV[i], 'version', 'doc')
+  if row.err then
+    if not string.find(row.err, 'WRONGTYPE', 1, true) then return row end
+    row = {'', false}
+  end
+  found[#found + 1] = row[1]
+  found[#found + 1] = row[2]
+  found[#found + 1] = redis.call('ZSCORE', KEYS[1], ARGV[i])
+end
+return found
 """
 
 DROP: Final = """

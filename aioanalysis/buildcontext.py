@@ -60,7 +60,7 @@ class ContextDigest:
 def build_context(path: Path) -> list[Member]:
     """All that a build of the method in `path` takes, sorted by name; raises `MethodFailure`, `OSError`.
 
-    That is its directory, the methods' shared folder, and the service's orchestrator in place of one of its own.
+    That is its directory, the methods' shared folder, and the service's orchestrator (never one of its own).
     """
     members = {member.name: member for member in _walk(path, "")}
     shared = path.parent / SHARED

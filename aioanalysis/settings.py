@@ -110,6 +110,14 @@ class Settings(BaseSettings):
     base_image: str | None = Field(
         None, description="BASE_IMAGE given to methods' builds; the Dockerfile's own if not set."
     )
+    build_network: str | None = Field(
+        None, description="Network of image builds (none, host, a name); the engine's default if not set."
+    )
+    run_user: str | None = Field(
+        None,
+        pattern=r"^[1-9][0-9]*:[0-9]+$",
+        description="uid:gid of runs; the worker's own if not set, 65534:65534 if the worker is root.",
+    )
     run_memory_bytes: int = Field(
         2 * GIB, gt=0, description="Most memory a run may use, and what it gets by default."
     )

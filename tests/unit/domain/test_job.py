@@ -1,0 +1,85 @@
+"""The job record: copies, history, names."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from aioanalysis.domain.job import HISTORY_LENGTH, Job, Source, is_job_id
+from aioanalysis.domain.states import State
+
+THEN = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = THEN + timedelta(minutes=5)
+
+
+@pytest.fixture
+def job() -> Job:
+    return Job(
+        id="0123abcd",
+        uid="u",
+        title="noop",
+        params={},
+        source=Source(kind="recordset", value="DS-X"),
+        submitter="ana",
+        submitted_at=THEN,
+        expires_at=THEN + timedelta(days=7),
+        deadline=THEN + timedelta(hours=6),
+        state_changed_at=THEN,
+        last_updated=THEN,
+    )
+
+
+def test_a_move_is_a_copy_with_the_event_in_its_history(job: Job):
+    moved = job.moved(State.QUEUED, event="packaged", by="scheduler", at=LATER, packaged_count=3)
+    assert (moved.state, moved.state_changed_at, moved.packaged_count) == (State.QUEUED, LATER, 3)
+    (event,) = moved.history
+    assert (event.at, event.event, event.by) == (LATER, "packaged", "scheduler")
+    assert (event.from_state, event.to_state) == (State.WAITING, State.QUEUED)
+    assert (job.state, job.history) == (State.WAITING, ())
+
+
+def test_an_event_that_keeps_the_state_does_not_change_when_it_changed(job: Job):
+    same = job.moved(State.WAITING, event="postponed", by="scheduler", at=LATER)
+    assert same.state_changed_at == THEN
+    assert len(same.history) == 1
+
+
+def test_no_move_extends_expiry_or_deadline(job: Job):
+    for state in State:
+        moved = job.moved(state, event="x", by="api", at=LATER)
+        assert (moved.expires_at, moved.deadline) == (job.expires_at, job.deadline)
+
+
+def test_history_keeps_the_last_fifty_events(job: Job):
+    for n in range(HISTORY_LENGTH + 10):
+        job = job.moved(State.WAITING, event=str(n), by="api", at=LATER)
+    assert [event.event for event in job.history] == [str(n) for n in range(10, 60)]
+
+
+def test_a_job_cannot_be_changed_in_place(job: Job):
+    with pytest.raises(FrozenInstanceError):
+        job.state = State.FAILED  # type: ignore[misc]
+
+
+def test_files_are_named_by_title_and_id(job: Job):
+    assert job.stem == "noop.0123abcd"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("0123abcd", True),
+        ("zzzzzzzz", True),
+        ("0123ABCD", False),
+        ("0123abc", False),
+        ("0123abcde", False),
+        ("0123abci", False),
+        ("0123abcu", False),
+        ("0123ab/d", False),
+        ("", False),
+    ],
+)
+def test_an_id_is_eight_characters_of_lower_case_crockford_base32(text: str, is_one: bool):
+    assert is_job_id(text) is is_one

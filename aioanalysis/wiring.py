@@ -1,0 +1,141 @@
+"""Opens the adapters that the settings name, as context managers: where adapters and applications meet."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from aioanalysis import logs
+from aioanalysis.errors import AnalysisError, Misconfigured
+from aioanalysis.identity import open_identity
+from aioanalysis.interfaces import ExchangeStorage, Identity, Runtime
+from aioanalysis.operations import Operations
+from aioanalysis.recordstore import open_record_store
+from aioanalysis.scheduler.loop import Cadence, Scheduler
+from aioanalysis.settings import PREFIX, Settings
+
+Check = Callable[[], Awaitable[str]]
+MISSED_PASSES: Final = 3
+log = logs.get()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """The parts of API and scheduler, open."""
+
+    settings: Settings
+    operations: Operations
+    storage: ExchangeStorage
+    identity: Identity
+    scheduler: Scheduler
+    checks: Mapping[str, Check]
+
+    async def check(self) -> None:
+        """Say what each part is; raises `Misconfigured` or `Unavailable` for the first that is not there."""
+        for part, look in self.checks.items():
+            log.info("part_ready", part=part, what=await look())
+
+    async def ready(self) -> Mapping[str, str | None]:
+        """Each part with what is wrong with it, or None."""
+        answers: dict[str, str | None] = {}
+        for part in ("job store", "storage"):
+            try:
+                await self.checks[part]()
+                answers[part] = None
+            except AnalysisError as error:
+                answers[part] = str(error)
+        answers["scheduler"] = await self._pass_problem()
+        return answers
+
+    async def _pass_problem(self) -> str | None:
+        """Whether the last pass, of whichever process, is too long ago."""
+        try:
+            last = await self.operations.jobs.last_pass()
+        except AnalysisError as error:
+            return str(error)
+        if last is None:
+            return "no pass has been made yet"
+        age = (self.operations.clock() - last).total_seconds()
+        longest = MISSED_PASSES * self.settings.pass_interval + self.settings.lock_seconds
+        return f"the last pass was {age:.0f} s ago" if age > longest else None
+
+
+@asynccontextmanager
+async def open_service(settings: Settings) -> AsyncIterator[Service]:
+    """Open all that API and scheduler need; raises `Misconfigured`. Does not connect: `check` does."""
+    from aioanalysis.jobstore.parts import open_job_store
+
+    if settings.redis_url is None:
+        raise Misconfigured(f"there is no job store: set {PREFIX}REDIS_URL, or use `aioanalysis dev`")
+    if settings.job_key_secret is None:
+        raise Misconfigured(
+            f"set {PREFIX}JOB_KEY_SECRET, which seals submitters' keys; `aioanalysis keys secret` makes one"
+        )
+    async with (
+        open_job_store(
+            settings.redis_url.get_secret_value(),
+            secret=settings.job_key_secret.get_secret_value(),
+            prefix=settings.redis_prefix,
+            lock_seconds=settings.lock_seconds,
+        ) as redis,
+        open_storage(settings) as storage,
+        open_record_store(settings) as records,
+        open_identity(settings) as identity,
+    ):
+        operations = Operations(
+            redis.store,
+            storage,
+            redis.bell,
+            time_limit=settings.time_limit,
+            job_expiry=settings.job_expiry,
+        )
+        yield Service(
+            settings=settings,
+            operations=operations,
+            storage=storage,
+            identity=identity,
+            scheduler=Scheduler(operations, redis.store, records, redis.lock, redis.bell, _cadence(settings)),
+            checks={"job store": redis.check, "storage": storage.check, "record store": records.check},
+        )
+
+
+def _cadence(settings: Settings) -> Cadence:
+    return Cadence(
+        pass_interval=settings.pass_interval,
+        watch_interval=settings.watch_interval,
+        queue_limit=settings.queue_limit,
+        packaging_tasks=settings.packaging_tasks,
+        max_recoveries=settings.max_recoveries,
+        lease_seconds=settings.lease_seconds,
+        lease_grace_seconds=settings.lease_grace_seconds,
+        spool=settings.data_dir / "spool",
+    )
+
+
+@asynccontextmanager
+async def open_storage(settings: Settings) -> AsyncIterator[ExchangeStorage]:
+    """The package storage that `settings` name; raises `Misconfigured`. Does not connect: `check` does."""
+    if settings.azure_connection_string or settings.azure_account_url:
+        from aioanalysis.storage.azure import open_storage as open_azure
+
+        async with open_azure(settings) as azure:
+            yield azure
+    elif settings.storage_directory:
+        from aioanalysis.storage.directory import open_storage as open_directory
+
+        async with open_directory(settings) as directory:
+            yield directory
+    else:
+        names = ("AZURE_CONNECTION_STRING", "AZURE_ACCOUNT_URL", "STORAGE_DIRECTORY")
+        raise Misconfigured(f"there is no package storage: set one of {', '.join(PREFIX + n for n in names)}")
+
+
+@asynccontextmanager
+async def open_runtime(settings: Settings) -> AsyncIterator[Runtime]:
+    """What runs methods here: the docker engine, or child processes."""
+    from aioanalysis.runtime import open_runtime as open_chosen
+
+    async with open_chosen(settings) as runtime:
+        yield runtime

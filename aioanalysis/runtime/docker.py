@@ -62,7 +62,10 @@ class DockerRuntime:
         return await self._images.build(directory)
 
     async def start(self, image: Image, spec: RunSpec) -> str:
-        await in_thread(give_to, spec.job_dir, self._user)
+        try:
+            await in_thread(give_to, spec.job_dir, self._user)
+        except OSError as error:
+            raise Unavailable(f"The job directory cannot be given to the run: {error}") from error
         config = container_config(image, spec, user=self._user, host_cpus=await self._host_cpus())
         try:
             run = await finish(self._create(spec.name, config), name=f"create {spec.name}")

@@ -1,0 +1,73 @@
+"""What tests of runtimes need: methods written on the spot, job directories, run specifications."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from aioanalysis.domain.method import Limits
+from aioanalysis.interfaces import MethodDirectory, RunSpec
+
+METHODS = Path(__file__).parent / "methods"
+LABEL = "aioanalysis.test"
+
+DOCKERFILE = """\
+ARG BASE_IMAGE=python:3.12-slim
+FROM ${BASE_IMAGE}
+COPY . /method
+WORKDIR /job
+ENTRYPOINT ["python3", "/method/orchestrator.py"]
+"""
+
+
+def write_method(
+    methods_dir: Path,
+    title: str,
+    stages: Mapping[int, str] | None = None,
+    *,
+    dockerfile: str = DOCKERFILE,
+    **definition: Any,
+) -> Path:
+    """A method directory; `stages` are Python scripts by number, the others print their name."""
+    folder = methods_dir / title
+    (folder / "stages").mkdir(parents=True, exist_ok=True)
+    body = {"label": title, "description": "For one test.", "version": "1"}
+    body |= {"parameters": {"type": "object"}, **definition}
+    (folder / "method.json").write_text(json.dumps(body))
+    (folder / "Dockerfile").write_text(dockerfile)
+    for number in range(1, 6):
+        script = (stages or {}).get(number, f"print('stage {number}')\n")
+        (folder / "stages" / f"{number}_stage.py").write_text(script)
+    return folder
+
+
+def job_directory(parent: Path, params: Mapping[str, Any] | None = None, *, name: str = "") -> Path:
+    """A job directory as the worker leaves it before a run."""
+    folder = parent / (name or f"job-{uuid.uuid4().hex[:8]}")
+    folder.mkdir(parents=True)
+    (folder / "params.json").write_text(json.dumps(params or {}))
+    (folder / "records.jsonl").write_text('{"processid": "A1"}\n')
+    (folder / ".alive").touch()
+    return folder
+
+
+def run_spec(
+    method: MethodDirectory,
+    job_dir: Path,
+    *,
+    label: str = "",
+    name: str = "",
+    alive_seconds: float = 60,
+    limits: Limits | None = None,
+) -> RunSpec:
+    return RunSpec(
+        name=name or f"aa-test-{uuid.uuid4().hex}",
+        labels={LABEL: label or uuid.uuid4().hex},
+        job_dir=job_dir,
+        method=method,
+        limits=limits or method.method.limits,
+        alive_seconds=alive_seconds,
+    )

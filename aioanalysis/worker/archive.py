@@ -1,0 +1,183 @@
+"""Makes the result zip of a job directory while it is uploaded: one pass, no copy on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import threading
+import zlib
+from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from isal import isal_zlib
+from stream_zip import NO_COMPRESSION_32, NO_COMPRESSION_64, ZIP_32, ZIP_64, Method, stream_zip
+
+from aioanalysis.aio import in_thread
+from aioanalysis.worker.jobtree import JobFile, Skipped, opened, walk
+
+MANIFEST: Final = "manifest.json"
+READ_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
+STORED: Final = frozenset(
+    {".zip", ".gz", ".bz2", ".xz", ".zst", ".png", ".jpg", ".jpeg", ".parquet", ".woff2", ".npz"}
+)
+ZIP32_MAX_BYTES: Final = 3 << 30  # well below 4 GiB, with room for headers and what does not shrink
+ZIP32_MAX_FILES: Final = 60_000
+EARLIEST: Final = datetime(1980, 1, 1, tzinfo=UTC).timestamp()
+LATEST: Final = datetime(2037, 12, 31, tzinfo=UTC).timestamp()
+
+
+class ArchiveStopped(Exception):
+    """The zip's reader has gone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Digest:
+    """The whole zip: its size in bytes, SHA-256 and CRC-32 in hexadecimal."""
+
+    size: int
+    sha256: str
+    crc32: str
+
+
+class Archive:
+    """The zip of `job_dir`; `extra` members (name -> content) stand before what the job calls the same.
+
+    The last member, `manifest.json`, gives size and SHA-256 of every other and what was left out and why;
+    `about` is put into it. Read it once, by `chunks`; then `digest` is known. The job directory must not
+    change meanwhile: no container may be left.
+    """
+
+    def __init__(
+        self, job_dir: Path, *, extra: Mapping[str, bytes], about: Mapping[str, Any], max_bytes: int
+    ) -> None:
+        self._root = job_dir
+        self._extra = dict(extra)
+        self._about = dict(about)
+        self._max_bytes = max_bytes
+        self._members: list[dict[str, Any]] = []
+        self._skipped = Skipped()
+        self._stopped = threading.Event()
+        self._big = False
+        self.digest: Digest | None = None
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The zip in pieces of about a MiB, the next one made while one is being used."""
+        pieces = self._pieces()
+        coming = asyncio.ensure_future(in_thread(next, pieces, None))
+        try:
+            while (piece := await asyncio.shield(coming)) is not None:
+                coming = asyncio.ensure_future(in_thread(next, pieces, None))
+                yield piece
+        finally:
+            self._stopped.set()
+            await asyncio.wait({coming})
+            coming.exception()  # seen, so that asyncio does not warn
+            pieces.close()
+
+    def _pieces(self) -> Generator[bytes, None, None]:
+        sha256, crc32, size = hashlib.sha256(), 0, 0
+        for piece in _gathered(self._zip()):
+            sha256.update(piece)
+            crc32 = zlib.crc32(piece, crc32)
+            size += len(piece)
+            yield piece
+        self.digest = Digest(size=size, sha256=sha256.hexdigest(), crc32=f"{crc32:08x}")
+
+    def _zip(self) -> Iterator[bytes]:
+        files = walk(self._root, max_bytes=self._max_bytes, skipped=self._skipped)
+        total = sum(file.size for file in files) + sum(len(data) for data in self._extra.values())
+        self._big = total > ZIP32_MAX_BYTES or len(files) > ZIP32_MAX_FILES
+        return iter(stream_zip(self._all(files), chunk_size=PIECE_BYTES, get_compressobj=_deflate))
+
+    def _all(self, files: list[JobFile]) -> Iterator[tuple[str, datetime, int, Method, Iterator[bytes]]]:
+        now = datetime.now(UTC)
+        for file in files:
+            yield from self._file(file)
+        for name, data in self._extra.items():
+            yield name, now, 0o100644, self._deflated, self._noted(name, iter([data]))
+        yield MANIFEST, now, 0o100644, self._deflated, iter([self._manifest()])
+
+    def _file(self, file: JobFile) -> Iterator[tuple[str, datetime, int, Method, Iterator[bytes]]]:
+        """One member, or none when the file cannot be read."""
+        name = file.name
+        if name == MANIFEST or name in self._extra:
+            name = f"%{ord(name[0]):02X}{name[1:]}"
+        modified = datetime.fromtimestamp(min(max(file.modified, EARLIEST), LATEST), UTC)
+        mode = 0o100755 if file.executable else 0o100644
+        try:
+            with opened(self._root, file.parts) as handle:
+                method = self._deflated
+                if Path(name).suffix.lower() in STORED:
+                    method = self._stored(handle, file.size)
+                data = self._noted(name, _read(handle, file.size, self._stopped), file.name)
+                yield name, modified, mode, method, data
+        except OSError as error:
+            self._skipped.add(name, f"cannot be read: {error.strerror or error}")
+
+    @property
+    def _deflated(self) -> Method:
+        return ZIP_64 if self._big else ZIP_32
+
+    def _stored(self, handle: int, size: int) -> Method:
+        """Already compressed: as it is, with size and checksum ahead of it."""
+        crc32 = length = 0
+        for data in _read(handle, size, self._stopped):
+            crc32 = zlib.crc32(data, crc32)
+            length += len(data)
+        os.lseek(handle, 0, os.SEEK_SET)
+        return (NO_COMPRESSION_64 if self._big else NO_COMPRESSION_32)(length, crc32)
+
+    def _noted(self, name: str, data: Iterator[bytes], real: str | None = None) -> Iterator[bytes]:
+        """`data` as it passes, its size and SHA-256 put down for the manifest."""
+        sha256, size = hashlib.sha256(), 0
+        for piece in data:
+            sha256.update(piece)
+            size += len(piece)
+            yield piece
+        entry: dict[str, Any] = {"name": name, "size": size, "sha256": sha256.hexdigest()}
+        if real is not None and real != name:
+            entry["original"] = real
+        self._members.append(entry)
+
+    def _manifest(self) -> bytes:
+        body = {
+            "version": 1,
+            **self._about,
+            "members": self._members,
+            "skipped": self._skipped.listed,
+            "skipped_count": self._skipped.count,
+        }
+        return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", errors="replace")
+
+
+def _deflate() -> Any:
+    return isal_zlib.compressobj(level=1, wbits=-15)
+
+
+def _read(handle: int, size: int, stopped: threading.Event) -> Iterator[bytes]:
+    """At most `size` bytes: what the walk has seen, even if the file has grown."""
+    while size and (data := os.read(handle, min(size, READ_BYTES))):
+        if stopped.is_set():
+            raise ArchiveStopped
+        size -= len(data)
+        yield data
+
+
+def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same bytes in larger pieces: many small members make many small ones."""
+    held: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        held.append(piece)
+        size += len(piece)
+        if size >= PIECE_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)

@@ -1,0 +1,52 @@
+"""What a worker does first: clean up after an earlier process of its own instance, and of no other."""
+
+from __future__ import annotations
+
+from aioanalysis import logs
+from aioanalysis.aio import in_thread
+from aioanalysis.errors import AnalysisError
+from aioanalysis.worker.claims import Claim, Claims
+from aioanalysis.worker.handling import Handling
+from aioanalysis.worker.run import LABEL, Host
+from aioanalysis.worker.workspace import RunFolder
+
+log = logs.get()
+
+
+async def clean_up(host: Host, claims: Claims) -> None:
+    """End containers left over; commit runs that had ended, give back those that had not.
+
+    The instance's lock is ours, so whatever is there belongs to a process that has gone. Raises
+    `Unavailable` when the engine or storage cannot be asked.
+    """
+    for run in await host.runtime.leftovers(LABEL, host.instance.key):
+        log.warning("container_found", run=run)
+        await host.runtime.kill(run)
+        await host.runtime.remove(run)
+    for folder in await in_thread(host.instance.left_runs):
+        await _finish(host, claims, folder)
+
+
+async def _finish(host: Host, claims: Claims, folder: RunFolder) -> None:
+    claim = await _still_ours(claims, folder)
+    if claim is None:
+        await in_thread(folder.remove)
+        return
+    body = await in_thread(folder.read, folder.outcome)
+    log.warning("run_found", stem=claim.stem, attempt=claim.package.attempt, ended=body is not None)
+    if body is not None and body.get("nonce") == claim.nonce and folder.job.is_dir():
+        await Handling(host, claim, folder, body=body).handle()
+        return
+    try:
+        await claim.give_back()
+    except AnalysisError as error:
+        log.warning("claim_left", stem=claim.stem, cause=str(error))
+    await in_thread(folder.remove)
+
+
+async def _still_ours(claims: Claims, folder: RunFolder) -> Claim | None:
+    state = await in_thread(folder.read, folder.claim)
+    match state:
+        case {"stem": str(stem), "nonce": str(nonce), "lease": str(lease)}:
+            return await claims.adopt(stem, nonce, lease)
+    return None

@@ -1,0 +1,120 @@
+"""Watches a run from its start to its end: samples, limits, and what it says of itself meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from aioanalysis import logs
+from aioanalysis.aio import in_thread
+from aioanalysis.domain.method import Limits
+from aioanalysis.domain.outcomes import Reason
+from aioanalysis.domain.usage import Sample
+from aioanalysis.errors import JobFailure
+from aioanalysis.interfaces import Runtime
+from aioanalysis.worker.jobtree import disk_bytes
+
+LIMIT_SECONDS: Final = 1.0  # between looks at the clock and the log's age
+LAST_SECONDS: Final = 2.0  # for the last sample, of a run that has ended
+
+log = logs.get()
+
+
+class Sampler:
+    """Collects a run's samples. Nothing that goes wrong with one is more than a line in the log."""
+
+    def __init__(self, runtime: Runtime, run: str) -> None:
+        self._runtime = runtime
+        self._run = run
+        self.samples: list[Sample] = []
+
+    async def take(self) -> None:
+        try:
+            sample = await self._runtime.sample(self._run)
+        except Exception as error:
+            log.warning("sample_failed", cause=f"{type(error).__name__}: {error}")
+            return
+        if sample is not None:
+            self.samples.append(sample)
+
+    async def take_last(self) -> None:
+        """One more after the end, as long as there is anything to read."""
+        try:
+            async with asyncio.timeout(LAST_SECONDS):
+                await self.take()
+        except TimeoutError:
+            log.warning("sample_failed", cause="the last one did not come in time")
+
+
+class Watch:
+    """Runs beside the wait for a run's end, and only beside it: `broken` is the limit it has ended it for."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        run: str,
+        job_dir: Path,
+        limits: Limits,
+        *,
+        seconds: float,
+        tell: Callable[[Sample | None], Awaitable[None]],
+    ) -> None:
+        self.sampler = Sampler(runtime, run)
+        self.broken: JobFailure | None = None
+        self._runtime = runtime
+        self._run = run
+        self._job_dir = job_dir
+        self._limits = limits
+        self._seconds = seconds
+        self._tell = tell
+        self._began = time.monotonic()
+
+    async def run(self) -> None:
+        """Sample at once and then every so often; look at the limits in between. Ended by cancelling it."""
+        sample_due = 0.0
+        while True:
+            if time.monotonic() >= sample_due:
+                sample_due = time.monotonic() + self._seconds
+                await self._sample()
+            await self._guarded(self._check())
+            await asyncio.sleep(max(0.0, min(LIMIT_SECONDS, sample_due - time.monotonic())))
+
+    async def _sample(self) -> None:
+        await self.sampler.take()
+        await self._guarded(self._check_output())
+        samples = self.sampler.samples
+        await self._guarded(self._tell(samples[-1] if samples else None))
+
+    async def _guarded(self, work: Awaitable[None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            log.warning("watch_failed", cause=f"{type(error).__name__}: {error}", exc_info=True)
+
+    async def _check(self) -> None:
+        limits, ran = self._limits, time.monotonic() - self._began
+        if limits.run_seconds is not None and ran > limits.run_seconds:
+            await self._end(Reason.TIME_LIMIT, f"the run limit of {limits.run_seconds:g} s was reached")
+        elif limits.silence_seconds is not None and self._silence(ran) > limits.silence_seconds:
+            await self._end(Reason.SILENT, f"no output came for {limits.silence_seconds:g} s")
+
+    def _silence(self, ran: float) -> float:
+        try:
+            last = (self._job_dir / "job.log").lstat().st_mtime
+        except OSError:
+            return ran
+        return min(ran, time.time() - last)
+
+    async def _check_output(self) -> None:
+        limit = self._limits.output_bytes
+        if limit is not None and await in_thread(disk_bytes, self._job_dir, enough=limit) > limit:
+            await self._end(Reason.DISK, f"the job directory grew beyond {limit} bytes")
+
+    async def _end(self, reason: Reason, text: str) -> None:
+        if self.broken is None:
+            log.warning("run_limit_reached", reason=reason.value, text=text)
+            self.broken = JobFailure(reason, text)
+        await self._runtime.kill(self._run)

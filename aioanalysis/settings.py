@@ -36,6 +36,7 @@ class Settings(BaseSettings):
     drain_seconds: float = Field(30, ge=0, description="How long a stop waits for running downloads or runs.")
     body_max_bytes: int = Field(8 * MIB, gt=0, description="Largest JSON request body.")
     attached_max_bytes: int = Field(64 * MIB, gt=0, description="Largest attached record set, compressed.")
+    downloads_max: int = Field(100, gt=0, description="Downloads that one API process serves at a time.")
 
     # job store
     redis_url: SecretStr | None = Field(

@@ -1,0 +1,34 @@
+"""Which job a request is about, and whether the caller may see it."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
+from aioanalysis.domain.job import Job, is_job_id
+from aioanalysis.errors import Forbidden, NotFound
+
+
+async def job_of(request: web.Request) -> Job:
+    """The job of the path; another's is as absent as one that is not there. Raises `NotFound`."""
+    job_id = request.match_info["id"]
+    if not is_job_id(job_id):
+        raise NotFound("There is no such job.")
+    async with job_store_time():
+        job = await request.app[CONTEXT].jobs.get(job_id)
+    user = request[CALLER].user
+    if job is None or not (user.sees_all or job.submitter == user.name):
+        raise NotFound("There is no such job.")
+    return job
+
+
+def require_all(request: web.Request, what: str) -> None:
+    """Raises `Forbidden` unless the caller is an administrator or the system token."""
+    if not request[CALLER].user.sees_all:
+        raise Forbidden(f"{what} is for administrators and the system token.")
+
+
+def require_system(request: web.Request, what: str) -> None:
+    """Raises `Forbidden` unless the caller has the system token."""
+    if request[CALLER].user.role != "system":
+        raise Forbidden(f"{what} is for the system token.")

@@ -1,0 +1,40 @@
+"""The API as an aiohttp application: its parts put together, its endpoints routed."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from aiohttp import web
+
+from aioanalysis.api import health, jobs, methods, results
+from aioanalysis.api.context import CONTEXT, ApiContext
+from aioanalysis.api.downloads import DOWNLOADS, Downloads
+from aioanalysis.api.endpoints import Endpoint
+from aioanalysis.api.middlewares import authentication, mark_answer, tracing
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    *jobs.ENDPOINTS,
+    *results.ENDPOINTS,
+    *methods.ENDPOINTS,
+    *health.ENDPOINTS,
+)
+
+
+def create_app(context: ApiContext) -> web.Application:
+    """The application over parts that somebody else opens and closes.
+
+    To be run with `web.AppRunner(app, access_log=None)`: it writes its own line a request, and its handlers
+    must not be cancelled when a client leaves (aiohttp's default).
+    """
+    app = web.Application(
+        middlewares=[tracing, authentication], client_max_size=context.settings.body_max_bytes
+    )
+    app[CONTEXT] = context
+    app[DOWNLOADS] = Downloads(context.settings.downloads_max)
+    app.on_response_prepare.append(mark_answer)
+    for endpoint in ENDPOINTS:
+        if endpoint.method == "GET":
+            app.router.add_get(endpoint.path, endpoint.handler)  # HEAD too
+        else:
+            app.router.add_route(endpoint.method, endpoint.path, endpoint.handler)
+    return app

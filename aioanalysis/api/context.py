@@ -1,0 +1,70 @@
+"""What the API is given, and the keys under which app and request carry what belongs to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from aioanalysis.errors import Unavailable
+from aioanalysis.interfaces import ExchangeStorage, Identity, JobStore, User
+from aioanalysis.operations import Operations
+from aioanalysis.settings import Settings
+
+STORE_SECONDS: Final = 3.0
+RETRY_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiContext:
+    """The parts behind the API, opened and closed by whoever runs it.
+
+    `methods_dir` is None where there is none: titles and params then go unchecked. `ready` looks at the
+    parts and gives name -> None, or what is wrong; it raises nothing.
+    """
+
+    operations: Operations
+    jobs: JobStore
+    storage: ExchangeStorage
+    identity: Identity
+    settings: Settings
+    ready: Callable[[], Awaitable[Mapping[str, str | None]]]
+    methods_dir: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """Who makes a request, and with which key."""
+
+    user: User
+    key: str
+
+
+@dataclass(kw_only=True, slots=True)
+class Trace:
+    """What is known of a request's answer so far, for the log line."""
+
+    request_id: str
+    started: web.StreamResponse | None = None
+    sent_bytes: int = 0
+    cut: str | None = None
+
+
+CONTEXT: Final = web.AppKey("context", ApiContext)
+CALLER: Final = web.RequestKey("caller", Caller)
+TRACE: Final = web.RequestKey("trace", Trace)
+
+
+@asynccontextmanager
+async def job_store_time() -> AsyncIterator[None]:
+    """Bounds a use of the job store; raises `Unavailable` when it takes too long."""
+    try:
+        async with asyncio.timeout(STORE_SECONDS):
+            yield
+    except TimeoutError:
+        raise Unavailable("the job store does not answer", retry_after=RETRY_SECONDS) from None

@@ -1,0 +1,102 @@
+"""Sends stored bytes: the one place that writes after the headers have gone, so that no error follows them.
+
+All that can fail is done before: the first piece is read before the status is sent. Afterwards a failure cuts
+the connection, which every client sees, since the length was announced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from aiohttp import web
+
+from aioanalysis import logs
+from aioanalysis.api.context import TRACE
+from aioanalysis.errors import AnalysisError, Unavailable
+
+WRITE_SECONDS: Final = 30.0
+WRITE_BYTES: Final = 256 * 1024
+"""A client that takes less than this in WRITE_SECONDS is given up."""
+
+log = logs.get()
+
+
+class Downloads:
+    """Counts the downloads under way and refuses more than `most`."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.running = 0
+
+    async def send(
+        self,
+        request: web.Request,
+        content: AbstractAsyncContextManager[AsyncIterator[bytes]],
+        *,
+        length: int,
+        status: int = 200,
+        headers: Mapping[str, str],
+    ) -> web.StreamResponse:
+        """Answer with `length` bytes of `content`; without them where the request is a HEAD."""
+        response = web.StreamResponse(status=status, headers=headers)
+        response.content_length = length
+        if request.method == "HEAD":
+            await response.prepare(request)
+            return response
+        if self.running >= self._most:
+            raise Unavailable("too many downloads are under way", retry_after=5)
+        self.running += 1
+        try:
+            async with content as pieces:
+                first = await anext(pieces, b"")
+                await response.prepare(request)
+                await _send(request, response, first, pieces, length)
+        finally:
+            self.running -= 1
+        return response
+
+
+async def _send(
+    request: web.Request,
+    response: web.StreamResponse,
+    first: bytes,
+    rest: AsyncIterator[bytes],
+    length: int,
+) -> None:
+    trace = request[TRACE]
+    piece = first
+    try:
+        while piece:
+            if trace.sent_bytes + len(piece) > length:
+                raise Unavailable(f"more than the announced {length} bytes")
+            for part in _parts(piece):
+                async with asyncio.timeout(WRITE_SECONDS):
+                    await response.write(part)
+                trace.sent_bytes += len(part)
+            piece = await anext(rest, b"")
+        if trace.sent_bytes < length:
+            raise Unavailable(f"the source ended after {trace.sent_bytes} of {length} bytes")
+    except ConnectionError:
+        trace.cut = "client"
+    except TimeoutError:
+        trace.cut = "slow client"
+    except AnalysisError as error:
+        trace.cut = "source"
+        log.error("download_cut", error=str(error), sent_bytes=trace.sent_bytes)
+    except Exception:
+        trace.cut = "fault"
+        log.exception("download_cut", sent_bytes=trace.sent_bytes)
+    if trace.cut is not None and request.transport is not None:
+        request.transport.abort()
+
+
+DOWNLOADS: Final = web.AppKey("downloads", Downloads)
+
+
+def _parts(piece: bytes) -> Iterator[memoryview]:
+    view = memoryview(piece)
+    for start in range(0, len(view), WRITE_BYTES):
+        yield view[start : start + WRITE_BYTES]

@@ -1,0 +1,27 @@
+"""What describes an endpoint: enough to route it, and to write its part of the OpenAPI document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from aiohttp.typedefs import Handler
+from pydantic import BaseModel
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Endpoint:
+    """One method on one path. Everything under /v1 needs a key (`middlewares.authentication`).
+
+    `answer` is the model of a good answer's JSON, or its media type; None where it has no body.
+    """
+
+    method: Literal["GET", "POST", "PUT", "DELETE"]
+    path: str
+    handler: Handler
+    summary: str
+    answer: type[BaseModel] | str | None
+    status: int = 200
+    body: type[BaseModel] | None = None
+    query: type[BaseModel] | None = None
+    problems: tuple[int, ...] = ()

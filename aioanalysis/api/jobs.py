@@ -1,0 +1,142 @@
+"""Jobs: submission, listing, one job, removal, and the manual override."""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from aioanalysis.api.access import job_of, require_all, require_system
+from aioanalysis.api.bodies import read_body
+from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
+from aioanalysis.api.endpoints import Endpoint
+from aioanalysis.api.methods import check_submission
+from aioanalysis.api.problems import InvalidQuery
+from aioanalysis.api.requests import JobRequest, JobsQuery, RemoveQuery, StateRequest, read_query
+from aioanalysis.api.responses import JobList, JobSummary, JobView, ListLinks, answer, job_path
+from aioanalysis.errors import Forbidden, Invalid
+from aioanalysis.interfaces import JobFilter, User
+
+
+async def submit(request: web.Request) -> web.StreamResponse:
+    """Checked before anything is stored."""
+    context, caller = request.app[CONTEXT], request[CALLER]
+    wanted = await read_body(request, JobRequest)
+    await check_submission(context, wanted.title, wanted.params)
+    async with job_store_time():
+        job = await context.operations.submit(wanted.new_job(), caller.user, caller.key)
+    view = JobView.of(job, context.operations.clock())
+    return answer(view, status=201, headers={"Location": job_path(job.id)})
+
+
+async def listing(request: web.Request) -> web.StreamResponse:
+    """A user's own jobs; all of them for administrators and the system token."""
+    context = request.app[CONTEXT]
+    query = read_query(request, JobsQuery)
+    wanted = _filter(query, request[CALLER].user)
+    try:
+        async with job_store_time():
+            page = await context.jobs.page(wanted, limit=query.limit, cursor=query.cursor)
+    except Invalid as error:
+        raise InvalidQuery(str(error), [("cursor", "is not one that this service gave")]) from None
+    now = context.operations.clock()
+    following = None
+    if page.cursor is not None:
+        pairs = [(name, value) for name, value in request.query.items() if name != "cursor"]
+        following = f"{request.path}?{urlencode([*pairs, ('cursor', page.cursor)])}"
+    return answer(
+        JobList(
+            jobs=tuple(JobSummary.of(job, now) for job in page.jobs),
+            cursor=page.cursor,
+            links=ListLinks(next=following),
+        )
+    )
+
+
+def _filter(query: JobsQuery, user: User) -> JobFilter:
+    submitter = query.submitter
+    if not user.sees_all:
+        if submitter not in {None, user.name}:
+            raise Forbidden("The filter by submitter is for administrators and the system token.")
+        submitter = user.name
+    return JobFilter(
+        submitter=submitter,
+        states=query.states,
+        title=query.title,
+        recordset=query.recordset,
+        since=query.since,
+    )
+
+
+async def show(request: web.Request) -> web.StreamResponse:
+    job = await job_of(request)
+    return answer(JobView.of(job, request.app[CONTEXT].operations.clock()))
+
+
+async def remove(request: web.Request) -> web.StreamResponse:
+    force = read_query(request, RemoveQuery).force
+    if force:
+        require_all(request, "Removal by force")
+    job = await job_of(request)
+    await request.app[CONTEXT].operations.remove(job.id, request[CALLER].user, force=force)
+    return web.Response(status=204)
+
+
+async def override(request: web.Request) -> web.StreamResponse:
+    require_system(request, "The manual override")
+    job = await job_of(request)
+    wanted = await read_body(request, StateRequest)
+    operations = request.app[CONTEXT].operations
+    changed = await operations.override(job.id, wanted.state, request[CALLER].user)
+    return answer(JobView.of(changed, operations.clock()))
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="POST",
+        path="/v1/jobs",
+        handler=submit,
+        summary="Submit a job on a stored recordset or a set",
+        body=JobRequest,
+        answer=JobView,
+        status=201,
+        problems=(400, 408, 413, 415, 422),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/jobs",
+        handler=listing,
+        summary="List jobs, newest first",
+        query=JobsQuery,
+        answer=JobList,
+        problems=(403, 422),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/jobs/{id}",
+        handler=show,
+        summary="One job",
+        answer=JobView,
+        problems=(404,),
+    ),
+    Endpoint(
+        method="DELETE",
+        path="/v1/jobs/{id}",
+        handler=remove,
+        summary="Remove a job with all its files",
+        query=RemoveQuery,
+        answer=None,
+        status=204,
+        problems=(403, 404, 409, 422),
+    ),
+    Endpoint(
+        method="PUT",
+        path="/v1/jobs/{id}/state",
+        handler=override,
+        summary="Set a job's state by hand",
+        body=StateRequest,
+        answer=JobView,
+        problems=(400, 403, 404, 408, 413, 415, 422),
+    ),
+)

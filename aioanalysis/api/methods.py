@@ -1,0 +1,69 @@
+"""The methods that can be run, and the check of a submission against its method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from aioanalysis import methods
+from aioanalysis.aio import in_thread
+from aioanalysis.api.context import CONTEXT, ApiContext
+from aioanalysis.api.endpoints import Endpoint
+from aioanalysis.api.responses import MethodList, MethodView, answer
+from aioanalysis.domain.method import is_title
+from aioanalysis.errors import Invalid, MethodFailure, NotFound
+
+
+async def check_submission(context: ApiContext, title: str, params: Mapping[str, Any]) -> None:
+    """Raises `Invalid` when there is no such method, or it does not take these params."""
+    if context.methods_dir is None:
+        return
+    try:
+        found = await methods.load_method(context.methods_dir, title)
+    except MethodFailure as failure:
+        raise Invalid("The method cannot be run.", [("/title", failure.text)]) from None
+    errors = await in_thread(methods.check_params, found.method, params)
+    if errors:
+        places = [(f"/params{pointer}", message) for pointer, message in errors]
+        raise Invalid("The method does not take these parameters.", places)
+
+
+async def listing(request: web.Request) -> web.StreamResponse:
+    folder = request.app[CONTEXT].methods_dir
+    if folder is None:
+        return answer(MethodList(methods=(), unusable={}))
+    found, problems = await methods.list_methods(folder)
+    views = tuple(MethodView.of(one.method, one.digest) for one in found)
+    return answer(MethodList(methods=views, unusable=problems))
+
+
+async def show(request: web.Request) -> web.StreamResponse:
+    title, folder = request.match_info["title"], request.app[CONTEXT].methods_dir
+    if folder is None or not is_title(title):
+        raise NotFound("There is no such method.")
+    try:
+        found = await methods.load_method(folder, title)
+    except MethodFailure as failure:
+        raise NotFound(failure.text) from None
+    return answer(MethodView.of(found.method, found.digest))
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        method="GET",
+        path="/v1/methods",
+        handler=listing,
+        summary="The methods' definitions",
+        answer=MethodList,
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/methods/{title}",
+        handler=show,
+        summary="One method's definition",
+        answer=MethodView,
+        problems=(404,),
+    ),
+)

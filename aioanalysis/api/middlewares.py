@@ -1,0 +1,110 @@
+"""Around every request: its id and log line, its errors as problems, and who makes it."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from typing import Final
+
+import structlog
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from aioanalysis import logs
+from aioanalysis.api.context import CALLER, CONTEXT, TRACE, Caller, Trace
+from aioanalysis.api.problems import HttpProblem, problem_of
+from aioanalysis.errors import Unauthorized
+
+REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
+KEY: Final = re.compile(r"[!-~]{1,1024}")
+PATH_CHARACTERS: Final = 200
+PROTECTED: Final = "/v1"
+
+log = logs.get()
+
+
+@web.middleware
+async def tracing(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Gives the request its id, makes a problem of every error, and writes one line when it is over."""
+    given = request.headers.get("X-Request-ID", "")
+    trace = request[TRACE] = Trace(request_id=given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex)
+    began = time.perf_counter()
+    with structlog.contextvars.bound_contextvars(request_id=trace.request_id):
+        try:
+            response = await handler(request)
+        except Exception as error:
+            response = _failed(trace, request, error)
+        _write_line(request, response, trace, time.perf_counter() - began)
+    return response
+
+
+def _failed(trace: Trace, request: web.Request, error: Exception) -> web.StreamResponse:
+    """The problem; once an answer has begun, that answer, cut off: nothing may follow its bytes."""
+    if trace.started is not None:
+        log.exception("answer_cut")
+        trace.cut = trace.cut or "fault"
+        if request.transport is not None:
+            request.transport.abort()
+        return trace.started
+    problem = problem_of(error)
+    if problem.status == web.HTTPInternalServerError.status_code:
+        log.exception("request_failed")
+    return problem.response()
+
+
+def _write_line(request: web.Request, response: web.StreamResponse, trace: Trace, seconds: float) -> None:
+    caller = request.get(CALLER)
+    log.info(
+        "request",
+        method=request.method,
+        path=request.rel_url.raw_path[:PATH_CHARACTERS],
+        status=response.status,
+        ms=round(seconds * 1000, 1),
+        user=caller.user.name if caller else None,
+        **({"sent_bytes": trace.sent_bytes} if trace.sent_bytes else {}),
+        **({"cut": trace.cut} if trace.cut else {}),
+    )
+
+
+async def mark_answer(request: web.Request, response: web.StreamResponse) -> None:
+    """Signal `on_response_prepare`: notes that headers go out now, and adds those of every answer."""
+    trace = request.get(TRACE)
+    if trace is not None:
+        trace.started = response
+        response.headers["X-Request-ID"] = trace.request_id
+    response.headers["Server"] = "aioanalysis"
+    response.headers.setdefault("X-Content-Type-Options", "nosniff")
+
+
+@web.middleware
+async def authentication(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Finds out who calls; nobody gets past it to a protected route without a key that somebody holds."""
+    resource = request.match_info.route.resource
+    if resource is not None and resource.canonical.startswith(PROTECTED):
+        request[CALLER] = await _caller(request)
+    return await handler(request)
+
+
+async def _caller(request: web.Request) -> Caller:
+    key = _key(request)
+    user = await request.app[CONTEXT].identity.identify(key)
+    if user is None:
+        raise Unauthorized("Nobody holds this key.")
+    return Caller(user=user, key=key)
+
+
+def _key(request: web.Request) -> str:
+    found = set(request.headers.getall("X-API-Key", []))
+    for value in request.headers.getall("Authorization", []):
+        scheme, _, credentials = value.partition(" ")
+        if scheme.lower() == "bearer":
+            found.add(credentials.strip())
+    if not found:
+        raise Unauthorized("Give a key: Authorization: Bearer KEY, or X-API-Key: KEY.")
+    if len(found) > 1:
+        raise HttpProblem(400, "Two different keys were given.")
+    key = found.pop()
+    if not KEY.fullmatch(key):
+        raise Unauthorized("Nobody holds this key.")
+    return key

@@ -1,0 +1,183 @@
+"""What the API is asked: bodies and queries as strict models."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
+
+from aiohttp import web
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from aioanalysis.api.problems import InvalidQuery
+from aioanalysis.domain.job import Source
+from aioanalysis.domain.method import TITLE
+from aioanalysis.domain.records import Selection
+from aioanalysis.domain.states import State
+from aioanalysis.operations import NewJob
+
+PARAMS_MAX_BYTES: Final = 64 * 1024
+TAGS_MAX: Final = 32
+LIMIT_MAX: Final = 500
+COUNT_MAX: Final = 2**53
+
+RecordId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+Title = Annotated[str, StringConstraints(pattern=f"^{TITLE.pattern}$")]
+Recordset = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}$")]
+SetToken = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,512}$")]
+Tag = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,64}$")]
+
+
+class Body(BaseModel):
+    """A request's body: no field that is not known, no type that is nearly right."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class SelectionRequest(Body):
+    """Record ids or process ids: exactly one of the two lists."""
+
+    include: list[RecordId] | None = Field(None, min_length=1)
+    exclude: list[RecordId] | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if (self.include is None) == (self.exclude is None):
+            raise ValueError("exactly one of include and exclude must be given")
+        return self
+
+    def selection(self) -> Selection:
+        if self.include is not None:
+            return Selection(mode="include", ids=frozenset(self.include))
+        return Selection(mode="exclude", ids=frozenset(self.exclude or ()))
+
+
+class JobRequest(Body):
+    """A job to be run on a stored recordset or on a set."""
+
+    title: Title
+    params: dict[str, Any] = Field(default_factory=dict)
+    recordset: Recordset | None = None
+    set_token: SetToken | None = None
+    selection: SelectionRequest | None = None
+    record_count: int | None = Field(None, ge=0, le=COUNT_MAX)
+    tags: list[Tag] = Field(default_factory=list, max_length=TAGS_MAX)
+
+    @field_validator("params")
+    @classmethod
+    def _small(cls, params: dict[str, Any]) -> dict[str, Any]:
+        if len(json.dumps(params, ensure_ascii=False).encode()) > PARAMS_MAX_BYTES:
+            raise ValueError(f"larger than {PARAMS_MAX_BYTES} bytes")
+        return params
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.recordset is None) == (self.set_token is None):
+            raise ValueError("exactly one of recordset and set_token must be given")
+        return self
+
+    def new_job(self) -> NewJob:
+        return NewJob(
+            title=self.title,
+            params=self.params,
+            source=Source(kind="recordset", value=self.recordset)
+            if self.recordset is not None
+            else Source(kind="set_token", value=self.set_token),
+            selection=self.selection.selection() if self.selection else None,
+            record_count=self.record_count,
+            tags=tuple(dict.fromkeys(self.tags)),
+        )
+
+
+class StateRequest(Body):
+    """The state to be set by hand."""
+
+    state: Annotated[State, Field(strict=False)]
+
+
+# --- queries ---------------------------------------------------------------------------------------------
+
+_RFC3339: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
+)
+
+
+def _rfc3339(value: Any) -> Any:
+    """Only a time with its offset; a number is no time here."""
+    if not isinstance(value, datetime) and not _RFC3339.fullmatch(str(value)):
+        raise ValueError("must be a time as in 2026-01-31T12:00:00Z")
+    return value
+
+
+def _utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("out of range") from None
+
+
+class Query(BaseModel):
+    """A request's query: each parameter once, unless it is a list; none that is not known."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class JobsQuery(Query):
+    """Which jobs to list."""
+
+    state: list[State | Literal["all"]] = Field(
+        default_factory=list, description="Repeatable; `all`, or none, is any."
+    )
+    title: Title | None = None
+    recordset: Recordset | None = None
+    submitter: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = Field(
+        None, description="For administrators; a user sees the own jobs only."
+    )
+    since: Annotated[datetime, BeforeValidator(_rfc3339), AfterValidator(_utc)] | None = Field(
+        None, description="Submitted at or after this time (RFC 3339)."
+    )
+    limit: int = Field(50, ge=1, le=LIMIT_MAX)
+    cursor: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        None, description="The `cursor` of the page before."
+    )
+
+    @property
+    def states(self) -> frozenset[State]:
+        """The states asked for, empty for any."""
+        return frozenset() if "all" in self.state else frozenset(State(state) for state in self.state)
+
+
+class RemoveQuery(Query):
+    force: bool = Field(False, description="Remove in any state; for administrators and the system token.")
+
+
+Q = TypeVar("Q", bound=Query)
+
+
+def read_query(request: web.Request, model: type[Q]) -> Q:
+    """The query as `model`; raises `InvalidQuery`."""
+    given: dict[str, Any] = {}
+    for name in request.query:
+        values = request.query.getall(name)
+        field = model.model_fields.get(name)
+        is_list = field is not None and field.default_factory is list
+        if len(values) > 1 and field is not None and not is_list:
+            raise InvalidQuery("The query is not as it should be.", [(name, "given more than once")])
+        given[name] = values if is_list else values[0]
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        found = error.errors(include_url=False, include_context=False, include_input=False)
+        places = [(str(one["loc"][0])[:100], one["msg"].removeprefix("Value error, ")) for one in found]
+        raise InvalidQuery("The query is not as it should be.", places) from None

@@ -201,10 +201,10 @@ class Body:
 
 
 @asynccontextmanager
-async def open_session() -> AsyncIterator[ClientSession]:
+async def open_session(timeout: ClientTimeout = TIMEOUT) -> AsyncIterator[ClientSession]:
     """A session for `HttpRecordStore`: submitters share it, so nothing of one may reach another."""
     async with ClientSession(
-        timeout=TIMEOUT,
+        timeout=timeout,
         cookie_jar=DummyCookieJar(),
         connector=TCPConnector(limit=0),
         auto_decompress=False,

@@ -53,11 +53,13 @@ def is_html(content_type: str) -> bool:
 
 
 async def head(body: Pieces) -> tuple[bytes, bool]:
-    """The first line of `body`, as far as it is short, with what came along; and whether that is all."""
+    """Enough of `body` to tell what it is: its first line, if that is short; and whether that is all."""
     start = b""
     while piece := await body.read():
         start += piece
-        if len(start) >= HEAD_BYTES or b"\n" in start.lstrip():
+        line, newline, _ = start.removeprefix(BOM).lstrip().partition(b"\n")
+        # A brace alone begins an object over several lines, which no record is.
+        if len(start) >= HEAD_BYTES or (newline and line.strip() != b"{"):
             return start, False
     return start, True
 

@@ -1,0 +1,106 @@
+"""Bringing sequences to one width: as they were uploaded, by MAFFT where it is installed, else by our own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from . import star
+from .sequences import Bytes, strip
+
+GAP = ord("-")
+MAX_CELLS = 1 << 30
+
+
+class AlignmentError(Exception):
+    """The sequences cannot be aligned; the text is for the user."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Alignment:
+    """`letters` is n x columns, in the order given; `how` names the way and the program's version."""
+
+    letters: Bytes
+    how: str
+    notes: tuple[str, ...] = ()
+
+
+def align(sequences: Sequence[Bytes], how: str, progress: Callable[[int, int], None]) -> Alignment:
+    """`how` is "auto" or "as_uploaded". Records keep their order; columns that hold gaps only go."""
+    if how == "as_uploaded":
+        return as_uploaded(sequences)
+    stripped = [strip(letters) for letters in sequences]
+    order: dict[bytes, int] = {}
+    index = [order.setdefault(letters.tobytes(), len(order)) for letters in stripped]
+    unique = [np.frombuffer(key, np.uint8) for key in order]
+    longest = max(letters.size for letters in unique)
+    if longest * len(sequences) > MAX_CELLS:
+        raise AlignmentError(
+            f"{len(sequences)} sequences of up to {longest} letters are too many to align here: "
+            f"{longest * len(sequences):,} cells, at most {MAX_CELLS:,}."
+        )
+    notes: list[str] = []
+    if len(unique) == 1:
+        aligned, name = unique[0].reshape(1, -1), "none needed, all sequences are the same"
+    elif mafft := shutil.which("mafft"):
+        try:
+            aligned, name = run_mafft(mafft, unique)
+        except AlignmentError as error:
+            notes.append(f"MAFFT could not be used ({error}); the built-in aligner was.")
+            aligned, name = star.align(unique, progress), star.NAME
+    else:
+        aligned, name = star.align(unique, progress), star.NAME
+    check(unique, aligned)
+    return Alignment(letters=aligned[index], how=name, notes=tuple(notes))
+
+
+def as_uploaded(sequences: Sequence[Bytes]) -> Alignment:
+    widths = sorted({letters.size for letters in sequences})
+    if len(widths) > 1:
+        raise AlignmentError(
+            f"The sequences have {len(widths)} different widths ({widths[0]} to {widths[-1]} columns), "
+            "so they are not aligned as uploaded. Choose alignment: auto."
+        )
+    letters = np.vstack(sequences)
+    return Alignment(letters=letters[:, (letters != GAP).any(axis=0)], how="as uploaded")
+
+
+def check(sequences: Sequence[Bytes], aligned: Bytes) -> None:
+    """An alignment only ever adds gaps: anything else is a fault that must not go on to the numbers."""
+    for number, letters in enumerate(sequences):
+        if not np.array_equal(aligned[number][aligned[number] != GAP], letters):
+            raise AlignmentError(
+                f"The alignment changed sequence {number + 1}; this is a fault of the aligner."
+            )
+
+
+def run_mafft(program: str, sequences: Sequence[Bytes]) -> tuple[Bytes, str]:
+    """MAFFT's own choice of strategy, in the order given; letters are those we gave, gaps are MAFFT's."""
+    environment = {**os.environ, "TMPDIR": tempfile.gettempdir()}
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "in.fasta"
+        source.write_bytes(b"".join(b">%d\n%s\n" % (n, s.tobytes()) for n, s in enumerate(sequences)))
+        threads = os.environ.get("OMP_NUM_THREADS", "1")
+        command = [program, "--auto", "--nuc", "--inputorder", "--thread", threads, "--quiet", str(source)]
+        done = subprocess.run(command, capture_output=True, env=environment, check=False)
+        version = subprocess.run([program, "--version"], capture_output=True, env=environment, check=False)
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise AlignmentError(f"exit code {done.returncode}{': ' + said[-1] if said else ''}")
+    blocks = [block.split(b"\n", 1) for block in done.stdout.split(b">")[1:]]
+    rows = [np.frombuffer(body.replace(b"\n", b"").upper(), np.uint8) for _, body in blocks]
+    if [name for name, _ in blocks] != [b"%d" % n for n in range(len(sequences))] or len(
+        {r.size for r in rows}
+    ) != 1:
+        raise AlignmentError("its output is incomplete")
+    aligned = np.vstack(rows)
+    check(sequences, aligned)
+    name = (version.stderr or version.stdout).decode("utf-8", "replace").split()
+    return aligned, f"MAFFT {name[0] if name else ''} --auto".replace("  ", " ")

@@ -415,6 +415,9 @@ class Stage:
 
     def __init__(self, command: list[str], job: Path, method: Path, prctl: Any, script: str) -> None:
         environment = {**os.environ, "JOB_DIR": str(job), "METHOD_DIR": str(method), "PYTHONUNBUFFERED": "1"}
+        if os.environ.get("PYTHONPATH"):  # its relative parts are meant from where we were started
+            parts = os.environ["PYTHONPATH"].split(os.pathsep)
+            environment["PYTHONPATH"] = os.pathsep.join(str(Path(part).absolute()) for part in parts if part)
         self.pipe: int | None
         self.pipe, theirs = os.pipe()
         parent = os.getpid()

@@ -106,6 +106,11 @@ def test_five_stages_run_in_order_in_the_job_directory(bench: Bench) -> None:
     assert not (bench.job / "error.json").exists()
 
 
+def test_a_relative_pythonpath_is_meant_from_where_the_run_was_started(bench: Bench) -> None:
+    bench.stage("1_path.py", "import os; print(os.environ['PYTHONPATH'])")
+    assert bench.run(PYTHONPATH=f"some/where{os.pathsep}")[1].startswith(f"{Path.cwd()}/some/where\n")
+
+
 def test_a_job_directory_holds_nothing_else_afterwards(bench: Bench) -> None:
     bench.run()
     expected = {"params.json", "records.jsonl", "job.log", "progress.json", "status.json"}

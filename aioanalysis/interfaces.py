@@ -220,7 +220,15 @@ class JobStore(Protocol):
         ...
 
     async def checked(self, job_ids: Collection[str], at: datetime) -> None:
-        """Set `last_updated` of these jobs, in one call."""
+        """Set `last_updated` of these jobs, all that a pass looked at, in one call."""
+        ...
+
+
+class PassLog(Protocol):
+    """What is known of passes, whichever process made them."""
+
+    async def last_pass(self) -> datetime | None:
+        """When `JobStore.checked` was last called; None if never."""
         ...
 
 

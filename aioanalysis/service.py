@@ -39,8 +39,6 @@ async def serve(settings: Settings) -> int:
 async def work(settings: Settings, *, once: bool = False) -> int:
     """Run a worker until a signal, or for one package; returns the exit code."""
     async with open_storage(settings) as storage, open_runtime(settings) as runtime:
-        log.info("part_ready", part="storage", what=await storage.check())
-        log.info("part_ready", part="runtime", what=await runtime.check())
         with _signals() as (stop, abort):
             return await run_worker(storage, runtime, settings, stop, abort=abort, once=once)
 
@@ -57,7 +55,15 @@ async def dev(settings: Settings, say: Callable[[Development, str], None]) -> in
                     parts = [
                         tasks.start(service.scheduler.run(stop), name="scheduler"),
                         tasks.start(
-                            run_worker(service.storage, runtime, settings, stop, abort=abort), name="worker"
+                            run_worker(
+                                service.storage,
+                                runtime,
+                                settings,
+                                stop,
+                                abort=abort,
+                                committed=service.operations.bell.ring,
+                            ),
+                            name="worker",
                         ),
                     ]
                     development.announce(address)

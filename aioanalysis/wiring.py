@@ -10,7 +10,7 @@ from typing import Final
 from aioanalysis import logs
 from aioanalysis.errors import AnalysisError, Misconfigured
 from aioanalysis.identity import open_identity
-from aioanalysis.interfaces import ExchangeStorage, Identity, Runtime
+from aioanalysis.interfaces import ExchangeStorage, Identity, PassLog, Runtime
 from aioanalysis.operations import Operations
 from aioanalysis.recordstore import open_record_store
 from aioanalysis.scheduler.loop import Cadence, Scheduler
@@ -29,6 +29,7 @@ class Service:
     operations: Operations
     storage: ExchangeStorage
     identity: Identity
+    passes: PassLog
     scheduler: Scheduler
     checks: Mapping[str, Check]
 
@@ -52,7 +53,7 @@ class Service:
     async def _pass_problem(self) -> str | None:
         """Whether the last pass, of whichever process, is too long ago."""
         try:
-            last = await self.operations.jobs.last_pass()
+            last = await self.passes.last_pass()
         except AnalysisError as error:
             return str(error)
         if last is None:
@@ -96,6 +97,7 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             operations=operations,
             storage=storage,
             identity=identity,
+            passes=redis.store,
             scheduler=Scheduler(operations, redis.store, records, redis.lock, redis.bell, _cadence(settings)),
             checks={"job store": redis.check, "storage": storage.check, "record store": records.check},
         )
@@ -135,7 +137,7 @@ async def open_storage(settings: Settings) -> AsyncIterator[ExchangeStorage]:
 @asynccontextmanager
 async def open_runtime(settings: Settings) -> AsyncIterator[Runtime]:
     """What runs methods here: the docker engine, or child processes."""
-    from aioanalysis.runtime import open_runtime as open_chosen
+    from aioanalysis.runtime.opening import open_runtime as open_chosen
 
     async with open_chosen(settings) as runtime:
         yield runtime

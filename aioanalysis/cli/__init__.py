@@ -27,6 +27,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     jobs.submit,
     jobs.jobs,
     jobs.show,
+    jobs.watch,
     jobs.result,
     jobs.rm,
     jobs.methods,

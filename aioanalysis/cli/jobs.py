@@ -52,14 +52,12 @@ def submit(
         return await _watch(client, job)
 
     job = _run(work)
-    if as_json:
+    if wait:
+        _end(job, as_json)
+    elif as_json:
         print_json(job)
-    elif wait:
-        _print_end(job)
     else:
         print(job["id"])
-    if wait and job["state"] != "complete":
-        raise typer.Exit(1)
 
 
 def jobs(
@@ -102,6 +100,15 @@ def show(job_id: str, as_json: Json = False) -> None:
         console.print(f"  {event['at']}  {event['event']}: {event['from']} → {event['to']}", markup=False)
     if job.get("error"):
         _print_end(job)
+
+
+def watch(job_id: str, as_json: Json = False) -> None:
+    """Wait for a job's end, showing progress; exits 1 if it does not complete."""
+
+    async def work(client: AnalysisClient) -> JobJson:
+        return await (client.wait(job_id) if as_json else _watch(client, await client.job(job_id)))
+
+    _end(_run(work), as_json)
 
 
 def result(
@@ -216,6 +223,15 @@ async def _watch(client: AnalysisClient, job: JobJson) -> JobJson:
             bar.update(task, description=f"{now['id']} {now['state']}  {why.get('text') or ''}")
 
         return await client.wait(job["id"], on_change=changed)
+
+
+def _end(job: JobJson, as_json: bool) -> None:
+    if as_json:
+        print_json(job)
+    else:
+        _print_end(job)
+    if job["state"] != "complete":
+        raise typer.Exit(1)
 
 
 def _print_end(job: JobJson) -> None:

@@ -17,6 +17,7 @@ class Keys:
         jobs:<submitter>  zset     id by submission, one submitter's
         unfinished        zset     id by submission, every job that is not complete
         checked           zset     id by the scheduler's last look (`last_updated`)
+        last_pass         string   when the scheduler last looked at all
         tombstones        hash     uid -> what is left of a removed job
         lock              string   token of the scheduler that holds the lock, expires
         fence             hash     n, token: number and token of the newest holder
@@ -47,6 +48,10 @@ class Keys:
     @property
     def checked(self) -> str:
         return f"{self.prefix}checked"
+
+    @property
+    def last_pass(self) -> str:
+        return f"{self.prefix}last_pass"
 
     @property
     def tombstones(self) -> str:

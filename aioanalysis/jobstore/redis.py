@@ -31,7 +31,7 @@ log = logs.get()
 
 
 class RedisJobStore:
-    """`JobStore` and `Tombstones`. Every write is one Lua script that may be sent twice; see `scripts`."""
+    """`JobStore`, `Tombstones` and `PassLog`. Every write is one Lua script that may be sent twice; see `scripts`."""
 
     def __init__(self, client: Redis, *, prefix: str, seal: codec.Seal) -> None:
         self._client = client
@@ -175,8 +175,14 @@ class RedisJobStore:
         for chunk in _chunks(job_ids, 5_000):
             # XX: a job removed meanwhile stays away; GT: a late repeat takes nothing back
             pipeline.zadd(self._keys.checked, dict.fromkeys(chunk, moment), xx=True, gt=True)
+        pipeline.set(self._keys.last_pass, moment)
         async with answering():
             await pipeline.execute()
+
+    async def last_pass(self) -> datetime | None:
+        async with answering():
+            moment = cast(str | None, await self._client.get(self._keys.last_pass))
+        return None if moment is None else codec.moment(float(moment))
 
     async def tombstones(self) -> Sequence[Tombstone]:
         """All that were not forgotten; past `keep_until` they are the scheduler's to forget.

@@ -106,6 +106,8 @@ def exit_of(facts: Mapping[str, Any], *, engine_was_away: bool = False) -> Exit 
         told.append("The engine tells of a process killed for memory.")
     elif code == 137:
         told.append("The container was killed by signal 9, not for memory.")
+    elif code in {125, 126, 127}:  # the orchestrator has no such codes
+        told.append("The image's entry point could not be run.")
     if engine_was_away:
         told.append("The engine was away or restarted during the run.")
     return Exit(

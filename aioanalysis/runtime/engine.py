@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -102,12 +103,10 @@ class Engine:
 
     async def version(self) -> str:
         """The engine's name and version; raises `Unavailable` if it cannot be reached or is too old."""
-        try:
-            facts = await self._docker.version()
-        except (DockerError, aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise Unavailable(f"The Docker engine cannot be reached: {error}") from error
-        api = str(facts.get("ApiVersion", "0.0"))
-        if tuple(int(part) for part in api.split(".")) < LEAST_API:
+        facts = await self.find("version") or {}
+        api = str(facts.get("ApiVersion"))
+        parts = re.fullmatch(r"(\d+)\.(\d+)", api)
+        if parts is None or (int(parts[1]), int(parts[2])) < LEAST_API:
             raise Unavailable(f"The Docker engine speaks API {api}; at least 1.41 is needed.")
         return f"Docker engine {facts.get('Version')}, API {api}"
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from aioanalysis import logs
@@ -33,6 +34,16 @@ log = logs.get()
 def clock() -> float:
     """Seconds that also pass while the machine sleeps or this process is stopped."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+async def cancel(tasks: Collection[asyncio.Future[Any]]) -> None:
+    """Cancel all of `tasks` and wait until they have ended; what they ended with counts as seen."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()
 
 
 class Claim:
@@ -130,8 +141,7 @@ class Claim:
     async def stop(self) -> None:
         """Renew no more; the lease lapses by itself."""
         if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
+            await cancel({self._task})
 
     async def release(self) -> None:
         """Give up the lease, so that the scheduler goes on at once."""

@@ -15,7 +15,7 @@ from aioanalysis.domain.exchange import Ending, ResultPackage, attempt_name, res
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.errors import AnalysisError, Missing, Unavailable
 from aioanalysis.worker.archive import Archive
-from aioanalysis.worker.claims import Claim
+from aioanalysis.worker.claims import Claim, cancel
 from aioanalysis.worker.commit import Commit, Overtaken, while_held
 from aioanalysis.worker.hostlog import HostLog
 from aioanalysis.worker.orders import Orders
@@ -122,7 +122,7 @@ class Handling:
                     continue
                 if aborted in done:
                     return End.GIVEN_BACK
-                await _cancel({work})
+                await cancel({work})
                 return await self._obey(orders.result())
         finally:
             await finish(self._halt(work, tasks), name=f"halt {stem}")
@@ -133,7 +133,7 @@ class Handling:
             await asyncio.wait({work}, timeout=SEAL_SECONDS)
             if work.done() and not work.cancelled() and work.exception() is None:
                 self._end = work.result()
-        await _cancel(tasks)
+        await cancel(tasks)
 
     async def _worked(self, work: asyncio.Task[End]) -> End:
         try:
@@ -264,9 +264,3 @@ class Handling:
         except OSError as error:
             log.warning("host_log_not_written", cause=str(error))
         self._folder.remove()
-
-
-async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)

@@ -96,19 +96,17 @@ class Worker:
         self._running: dict[asyncio.Task[End], Handling] = {}
         self._pause = BUSY_SECONDS
         self._failed = False
+        self._hindered = False  # something other than an empty queue kept us from claiming
         self._doubtful = False  # the engine failed a run: ask before the next
 
     async def run(self, *, once: bool) -> int:
         """Raises whatever killed a side task: a worker that is only half there must end."""
         async with Tasks() as tasks:
-            await clean_up(self._host, self._claims)
+            await clean_up(self._host)
             tasks.start(self._presence.keep(), name="presence")
             crash = tasks.start(tasks.wait_crash(), name="crash")
             try:
-                if once:
-                    await self._once()
-                else:
-                    await self._claim_on(crash)
+                code = await self._once() if once else await self._claim_on(crash)
                 await self._drain()
             finally:
                 await finish(self._end_runs(), name="end runs")
@@ -117,30 +115,37 @@ class Worker:
         if crash.done() and not crash.cancelled():
             raise crash.result()
         log.info("worker_stopped", worker=self._host.instance.name)
-        return RUN_FAILED if once and self._failed else DONE
+        return RUN_FAILED if once and self._failed else code
 
-    async def _once(self) -> None:
-        if await self._may_claim() and (claim := await self._take()) is not None:
-            self._begin(claim)
-            await self._wait({next(iter(self._running))}, None)
+    async def _once(self) -> int:
+        claim = await self._take() if await self._may_claim() else None
+        if claim is not None:
+            await self._begin(claim)
+        elif self._hindered:
+            return SET_UP_WRONG
+        while self._running and not self._stop.is_set():
+            await self._wait(set(self._running), None)
+        return DONE
 
-    async def _claim_on(self, crash: asyncio.Task[Any]) -> None:
+    async def _claim_on(self, crash: asyncio.Task[Any]) -> int:
         while not self._stop.is_set() and not crash.done():
             claim = None
             if len(self._running) < self._settings.worker_jobs and await self._may_claim():
                 claim = await self._take()
             if claim is not None:
-                self._begin(claim)
-                self._pause = BUSY_SECONDS
+                await self._begin(claim)
                 continue
             full = len(self._running) >= self._settings.worker_jobs
             await self._wait({*self._running, crash}, None if full else self._next_pause())
+        return DONE
 
     def _next_pause(self) -> float:
         """Grows while nothing comes; never quite the same, so that workers do not march in step."""
         pause = self._pause
         self._pause = min(self._pause * GROWTH, max(BUSY_SECONDS, self._settings.poll_interval))
-        return min(pause, self._settings.poll_interval) * random.uniform(0.8, 1.2)  # noqa: S311
+        if not self._hindered:
+            pause = min(pause, self._settings.poll_interval)
+        return pause * random.uniform(0.8, 1.2)  # noqa: S311
 
     async def _wait(self, tasks: set[asyncio.Task[Any]], seconds: float | None) -> None:
         """Until one of `tasks` ends, a package is announced, we are to stop, or the time has passed."""
@@ -165,14 +170,16 @@ class Worker:
             if self._presence.state != "low_disk":
                 log.error("disk_reserve_reached", free_bytes=free, reserve=self._settings.disk_reserve_bytes)
             self._presence.state = "low_disk"
+            self._hindered = True
             return False
+        self._hindered = False
         self._presence.state = "running"
         if self._doubtful:
             try:
                 await self._host.runtime.check()
             except SystemFault as error:
                 log.error("engine_unavailable", cause=str(error))
-                self._pause = FAULT_SECONDS
+                self._put_off()
                 return False
             self._doubtful = False
         return True
@@ -187,17 +194,29 @@ class Worker:
             raise
         except (AnalysisError, OSError) as error:
             log.error("queue_unavailable", cause=str(error))
-            self._pause = FAULT_SECONDS
+            self._put_off()
             return None
 
-    def _begin(self, claim: Claim) -> None:
-        folder = self._host.instance.new_run(claim.stem, claim.package.attempt)
+    def _put_off(self) -> None:
+        self._hindered = True
+        self._pause = FAULT_SECONDS
+
+    async def _begin(self, claim: Claim) -> None:
+        try:
+            folder = self._host.instance.new_run(claim.stem, claim.package.attempt)
+        except OSError as error:
+            log.error("no_run_folder", cause=str(error))
+            self._put_off()
+            with contextlib.suppress(AnalysisError):
+                await claim.give_back()
+            return
         handling = Handling(self._host, claim, folder, committed=self._committed)
         log.info("package_claimed", stem=claim.stem, attempt=claim.package.attempt, bytes=claim.size)
         task = asyncio.create_task(handling.handle(), name=f"handle {claim.stem}")
         self._running[task] = handling
         task.add_done_callback(self._ended)
         self._presence.runs(claim)
+        self._pause = BUSY_SECONDS
 
     def _ended(self, task: asyncio.Task[End]) -> None:
         handling = self._running.pop(task)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aioanalysis import logs
 from aioanalysis.aio import in_thread
 from aioanalysis.errors import AnalysisError
@@ -13,12 +15,19 @@ from aioanalysis.worker.workspace import RunFolder
 log = logs.get()
 
 
-async def clean_up(host: Host, claims: Claims) -> None:
+async def clean_up(host: Host) -> None:
     """End containers left over; commit runs that had ended, give back those that had not.
 
-    The instance's lock is ours, so whatever is there belongs to a process that has gone. Raises
-    `Unavailable` when the engine or storage cannot be asked.
+    The same for instances of our name that nobody has locked: whatever is there is of a process that has
+    gone. Raises `Unavailable` when the engine or storage cannot be asked.
     """
+    await _clean_up(host)
+    for instance in host.instance.abandoned():
+        await _clean_up(replace(host, instance=instance))
+
+
+async def _clean_up(host: Host) -> None:
+    claims = Claims(host.storage, host.instance.name, host.settings.lease_seconds)
     for run in await host.runtime.leftovers(LABEL, host.instance.key):
         log.warning("container_found", run=run)
         await host.runtime.kill(run)

@@ -18,7 +18,7 @@ from aioanalysis.errors import AnalysisError, JobFailure, MethodFailure, Missing
 from aioanalysis.interfaces import ExchangeStorage, Exit, Image, RunSpec, Runtime
 from aioanalysis.methods import load_method
 from aioanalysis.settings import Settings
-from aioanalysis.worker.claims import Claim
+from aioanalysis.worker.claims import Claim, cancel
 from aioanalysis.worker.inputs import download, unpack_package
 from aioanalysis.worker.outcome import Facts, draft
 from aioanalysis.worker.progress import Progress, now
@@ -26,6 +26,7 @@ from aioanalysis.worker.sampler import Watch
 from aioanalysis.worker.verdict import clean, judge, read_report
 from aioanalysis.worker.workspace import Instance, RunFolder
 
+END_SECONDS: Final = 10.0  # for a run that is to end by itself
 ENGINE_SECONDS: Final = 60.0  # how long an engine that cannot be reached is waited for
 
 LABEL: Final = "aioanalysis.worker"
@@ -139,7 +140,7 @@ class Run:
             tell=lambda sample: self._progress.tell(self._folder.job, sample),
         )
         facts.samples = watch.sampler.samples
-        facts.ended = await self._ended(run, watch)
+        facts.ended = await self._ended(run, watch, spec.alive_seconds)
         await watch.sampler.take_last()
         await self._engine(lambda: host.runtime.remove(run))
         self._starting = None
@@ -152,15 +153,26 @@ class Run:
         except Unavailable as error:
             raise JobFailure(Reason.CONTAINER, f"the container could not be started: {error}") from error
 
-    async def _ended(self, run: str, watch: Watch) -> Exit:
-        """The run's end. Its watch ends with it, and can do it no harm."""
+    async def _ended(self, run: str, watch: Watch, alive_seconds: float) -> Exit:
+        """The run's end. Its watch ends with it, and can do it no harm.
+
+        When the engine is gone for good, the run ends for want of signs of life, and nobody tells its code.
+        """
         began = time.monotonic()
         watching = asyncio.create_task(watch.run(), name=f"watch {self._claim.stem}")
+        waiting = asyncio.ensure_future(self._engine(lambda: self._host.runtime.wait(run)))
+        gone = asyncio.create_task(watch.engine_gone.wait(), name=f"engine {self._claim.stem}")
         try:
-            return await self._engine(lambda: self._host.runtime.wait(run))
+            await asyncio.wait({waiting, gone}, return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done():
+                log.error("engine_gone")
+                self._claim.alive = None
+                await asyncio.wait({waiting}, timeout=alive_seconds + END_SECONDS)
+            if not waiting.done():
+                return Exit(code=None, detail="the container engine cannot be reached any more")
+            return waiting.result()
         finally:
-            watching.cancel()
-            await asyncio.wait({watching})
+            await cancel({watching, waiting, gone})
             log.debug("container_ended", seconds=round(time.monotonic() - began, 3))
 
     def _spec(self) -> RunSpec:

@@ -13,10 +13,11 @@ from aioanalysis.aio import in_thread
 from aioanalysis.domain.method import Limits
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.domain.usage import Sample
-from aioanalysis.errors import JobFailure
+from aioanalysis.errors import JobFailure, Unavailable
 from aioanalysis.interfaces import Runtime
 from aioanalysis.worker.jobtree import disk_bytes
 
+ENGINE_SECONDS: Final = 60.0  # an engine that does not answer for so long is gone
 LIMIT_SECONDS: Final = 1.0  # between looks at the clock and the log's age
 LAST_SECONDS: Final = 2.0  # for the last sample, of a run that has ended
 
@@ -64,13 +65,14 @@ class Watch:
     ) -> None:
         self.sampler = Sampler(runtime, run)
         self.broken: JobFailure | None = None
+        self.engine_gone = asyncio.Event()
         self._runtime = runtime
         self._run = run
         self._job_dir = job_dir
         self._limits = limits
         self._seconds = seconds
         self._tell = tell
-        self._began = time.monotonic()
+        self._began = self._answered = time.monotonic()
 
     async def run(self) -> None:
         """Sample at once and then every so often; look at the limits in between. Ended by cancelling it."""
@@ -83,7 +85,9 @@ class Watch:
             await asyncio.sleep(max(0.0, min(LIMIT_SECONDS, sample_due - time.monotonic())))
 
     async def _sample(self) -> None:
+        count = len(self.sampler.samples)
         await self.sampler.take()
+        await self._guarded(self._check_engine(sampled=len(self.sampler.samples) > count))
         await self._guarded(self._check_output())
         samples = self.sampler.samples
         await self._guarded(self._tell(samples[-1] if samples else None))
@@ -100,6 +104,16 @@ class Watch:
             await self._end(Reason.TIME_LIMIT, f"the run limit of {limits.run_seconds:g} s was reached")
         elif limits.silence_seconds is not None and self._silence(ran) > limits.silence_seconds:
             await self._end(Reason.SILENT, f"no output came for {limits.silence_seconds:g} s")
+
+    async def _check_engine(self, *, sampled: bool) -> None:
+        try:
+            if not sampled:
+                await self._runtime.check()
+        except Unavailable:
+            if time.monotonic() - self._answered > ENGINE_SECONDS:
+                self.engine_gone.set()
+            raise
+        self._answered = time.monotonic()
 
     def _silence(self, ran: float) -> float:
         try:

@@ -34,9 +34,10 @@ class Instance:
     random, made once a folder: containers carry it as a label, so that nobody cleans up another's.
     """
 
-    def __init__(self, folder: Path, name: str, lock: int) -> None:
+    def __init__(self, folder: Path, wanted: str, lock: int) -> None:
         self.folder = folder
-        self.name = name
+        self.name = folder.name
+        self._wanted = wanted
         self.host = socket.gethostname()
         self.runs = folder / "runs"
         self.logs = folder / "logs"
@@ -50,8 +51,8 @@ class Instance:
     def open(cls, settings: Settings) -> Iterator[Self]:
         """Lock a folder; raises `Misconfigured` when it cannot be made or all its numbers are taken."""
         base = settings.data_dir.absolute() / "worker"
-        wanted = settings.worker_id or _default_name(base)
         try:
+            wanted = settings.worker_id or _default_name(base)
             instance = cls._first_free(base, wanted)
         except OSError as error:
             raise Misconfigured(f"AIOANALYSIS_DATA_DIR: {base} cannot be used: {error.strerror}") from error
@@ -66,14 +67,22 @@ class Instance:
             name = wanted if number == 1 else f"{wanted[:60]}-{number}"
             folder = base / name
             folder.mkdir(parents=True, exist_ok=True)
-            lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(lock)
-                continue
-            return cls(folder, name, lock)
+            if (lock := _locked(folder)) is not None:
+                return cls(folder, wanted, lock)
         raise Misconfigured(f"AIOANALYSIS_WORKER_ID: {INSTANCES_MAX} workers named {wanted} run here already")
+
+    def abandoned(self) -> Iterator[Instance]:
+        """The other instances of the same name whose process has gone, each locked while it is in use."""
+        pattern = re.compile(re.escape(self._wanted) + r"(-\d+)?")
+        for folder in sorted(self.folder.parent.iterdir()):
+            if folder == self.folder or not folder.is_dir() or not pattern.fullmatch(folder.name):
+                continue
+            if (lock := _locked(folder)) is None:
+                continue
+            try:
+                yield Instance(folder, self._wanted, lock)
+            finally:
+                os.close(lock)
 
     def _own_key(self) -> str:
         path = self.folder / "key"
@@ -170,6 +179,17 @@ def _make_writable(root: Path) -> None:
 def _chmod(path: Path) -> None:
     if stat.S_ISDIR(path.lstat().st_mode):
         path.chmod(0o700)
+
+
+def _locked(folder: Path) -> int | None:
+    """The lock of an instance's folder, None when another process has it; it ends with the process."""
+    lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    return lock
 
 
 def _default_name(base: Path) -> str:

@@ -6,7 +6,7 @@ import errno
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
@@ -15,6 +15,7 @@ from aioanalysis.domain.exchange import Container
 from aioanalysis.errors import AnalysisError, Invalid, Misconfigured, Unavailable
 from aioanalysis.interfaces import BlobInfo, BlobStream, Condition
 from aioanalysis.settings import PREFIX, Settings
+from aioanalysis.storage.bodies import pieces
 from aioanalysis.storage.files import Reading, Spool
 from aioanalysis.storage.names import check_lease, check_metadata, check_name
 from aioanalysis.storage.tree import Target, Tree
@@ -146,7 +147,7 @@ class DirectoryStorage:
         source_tree, target_tree = self._trees[source[0]], self._trees[target[0]]
         wanted = Target(
             name=check_name(target[1]),
-            metadata=check_metadata(metadata),
+            metadata=check_metadata(metadata, required=True),
             condition=condition,
             lease=lease,
         )
@@ -188,15 +189,13 @@ class _FileStream:
 
 
 async def _fill(spool: Spool, body: bytes | AsyncIterator[bytes]) -> None:
-    if isinstance(body, bytes):
-        await _blocking(spool.append, body)
-        return
     buffer = bytearray()
-    async for piece in body:
-        buffer += piece
-        if len(buffer) >= PIECE:
-            await _blocking(spool.append, buffer)
-            buffer = bytearray()
+    async with aclosing(pieces(body)) as whole:
+        async for piece in whole:
+            buffer += piece
+            if len(buffer) >= PIECE:
+                await _blocking(spool.append, buffer)
+                buffer = bytearray()
     await _blocking(spool.append, buffer)
 
 

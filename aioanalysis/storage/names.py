@@ -35,12 +35,15 @@ def check_name(name: str) -> str:
     return name
 
 
-def check_metadata(metadata: Mapping[str, str] | None) -> dict[str, str]:
+def check_metadata(metadata: Mapping[str, str] | None, *, required: bool = False) -> dict[str, str]:
     """Return a copy of `metadata`; raises `Invalid` for what Azure refuses or changes on the way.
 
-    Azure answers a non-ASCII value with a misleading 403 and trims blanks.
+    Azure answers a non-ASCII value with a misleading 403, trims blanks, and takes a copy with no metadata as
+    one that keeps the source's: there it is `required`.
     """
     checked = dict(metadata or {})
+    if required and not checked:
+        raise Invalid("a copy needs metadata of its own")
     for key, value in checked.items():
         if not _METADATA_KEY.fullmatch(key):
             raise Invalid(f"not a key for metadata: {key!a}")

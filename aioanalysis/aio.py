@@ -5,42 +5,45 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
+
+from aioanalysis import logs
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+log = logs.get()
 _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="aioanalysis")
 
 
 async def in_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a blocking call in our own pool (asyncio's is left to DNS and files)."""
-    return await asyncio.get_running_loop().run_in_executor(_pool, lambda: function(*args, **kwargs))
+    """Run a blocking call in our own pool (asyncio's is left to DNS and files), with the caller's context."""
+    call = partial(copy_context().run, function, *args, **kwargs)
+    return await asyncio.get_running_loop().run_in_executor(_pool, call)
 
 
 async def finish(work: Coroutine[Any, Any, T], *, name: str) -> T:
-    """Run `work` to its end even if the caller is cancelled meanwhile; the cancellation follows after it."""
+    """Run `work` to its end even if the caller is cancelled meanwhile; the cancellation follows after it.
+
+    An error of `work` is then the cancellation's cause.
+    """
     task = asyncio.create_task(work, name=name)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
-            await asyncio.shield(task)
+            await asyncio.wait([task])
         except asyncio.CancelledError as error:
-            if task.cancelled():
-                raise
             cancelled = error
-        except BaseException:
-            break
     if cancelled is not None:
-        if not task.cancelled():
-            task.exception()  # seen, so that asyncio does not warn
-        raise cancelled
+        raise cancelled from (None if task.cancelled() else task.exception())
     return task.result()
 
 
 class Tasks:
-    """Side tasks with an owner: leaving the context cancels and awaits them; one that dies is reported.
+    """Side tasks with an owner: leaving the context cancels and awaits them; one that dies is logged at once.
 
     Whoever owns the process waits on `wait_crash`.
     """
@@ -66,6 +69,7 @@ class Tasks:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task_died", task=task.get_name(), exc_info=error)
             self._crash.put_nowait(error)
 
     async def wait_crash(self) -> BaseException:
@@ -73,9 +77,8 @@ class Tasks:
         return await self._crash.get()
 
     async def cancel(self) -> None:
-        """Cancel all, and wait until they have ended."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        """Cancel all, and wait until they have ended, with those that they start meanwhile."""
+        while running := [task for task in self._tasks if not task.done()]:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)

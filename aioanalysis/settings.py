@@ -21,7 +21,12 @@ class Settings(BaseSettings):
     """Times are in seconds, sizes in bytes. A name here is, in capitals and prefixed, the variable's name."""
 
     model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_file=".env", env_ignore_empty=True, extra="ignore", frozen=True
+        env_prefix=PREFIX,
+        env_file=".env",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        allow_inf_nan=False,
     )
 
     # where this installation keeps its own files
@@ -165,13 +170,17 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _agree(self) -> Settings:
-        stores = ("storage_directory", "azure_connection_string", "azure_account_url")
-        if sum(getattr(self, name) is not None for name in stores) > 1:
-            raise ValueError(f"set only one of {', '.join(PREFIX + s.upper() for s in stores)}")
-        if self.records_url and self.records_directory:
-            raise ValueError(f"set only one of {PREFIX}RECORDS_URL and {PREFIX}RECORDS_DIRECTORY")
+        problems = []
+        for choice in (
+            ("storage_directory", "azure_connection_string", "azure_account_url"),
+            ("records_url", "records_directory"),
+        ):
+            if sum(getattr(self, name) is not None for name in choice) > 1:
+                problems.append(f"set only one of {', '.join(PREFIX + name.upper() for name in choice)}")
         if self.queue_container == self.results_container:
-            raise ValueError("the queue and results containers must differ")
+            problems.append("the queue and results containers must differ")
+        if problems:
+            raise ValueError("; ".join(problems))
         return self
 
     @property
@@ -192,6 +201,8 @@ def load(**overrides: Any) -> Settings:
         return Settings(**overrides)
     except ValidationError as error:
         raise Misconfigured("; ".join(_problem(e) for e in error.errors(include_input=False))) from None
+    except UnicodeDecodeError as error:
+        raise Misconfigured("the file .env is not UTF-8") from error
 
 
 def _problem(error: Any) -> str:

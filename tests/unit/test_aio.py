@@ -1,0 +1,259 @@
+"""Work that survives cancellation, tasks with an owner, calls in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+
+import pytest
+import structlog
+
+from aioanalysis.aio import Tasks, finish, in_thread
+from tests.support.waiting import eventually
+
+
+class Work:
+    """Something that must be written to its end."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.begun = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.done = False
+        self._error = error
+
+    async def run(self) -> str:
+        self.begun.set()
+        await self.go_on.wait()
+        self.done = True
+        if self._error:
+            raise self._error
+        return "written"
+
+
+async def settle() -> None:
+    """Let every task that can go on do so."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+# --- finish ---
+
+
+async def test_finish_gives_the_result():
+    work = Work()
+    work.go_on.set()
+    assert await finish(work.run(), name="w") == "written"
+
+
+async def test_finish_raises_what_the_work_raises():
+    work = Work(ValueError("disk full"))
+    work.go_on.set()
+    with pytest.raises(ValueError, match="disk full"):
+        await finish(work.run(), name="w")
+
+
+@pytest.mark.parametrize("times", [1, 2, 5])
+async def test_work_goes_to_its_end_however_often_its_caller_is_cancelled(times: int):
+    work = Work()
+    caller = asyncio.create_task(finish(work.run(), name="w"))
+    await work.begun.wait()
+    for _ in range(times):
+        caller.cancel()
+        await settle()
+        assert not caller.done()
+    work.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert work.done
+
+
+async def test_a_caller_cancelled_before_the_work_begins_still_does_it():
+    work = Work()
+    work.go_on.set()
+    caller = asyncio.create_task(finish(work.run(), name="w"))
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert work.done
+
+
+async def test_a_cancellation_in_the_moment_of_the_works_end_is_not_swallowed():
+    work = Work()
+    caller = asyncio.create_task(finish(work.run(), name="w"))
+    await work.begun.wait()
+    work.go_on.set()
+    await asyncio.sleep(0)
+    caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert work.done
+
+
+async def test_an_error_of_work_whose_caller_was_cancelled_is_told_as_the_cause():
+    work = Work(ValueError("disk full"))
+    caller = asyncio.create_task(finish(work.run(), name="w"))
+    await work.begun.wait()
+    caller.cancel()
+    await settle()
+    work.go_on.set()
+    with pytest.raises(asyncio.CancelledError) as cancelled:
+        await caller
+    assert str(cancelled.value.__cause__) == "disk full"
+
+
+@pytest.mark.parametrize("caller_too", [True, False])
+async def test_work_that_is_itself_cancelled_ends_as_cancelled(caller_too: bool):
+    work = Work()
+    caller = asyncio.create_task(finish(work.run(), name="the last write"))
+    await work.begun.wait()
+    if caller_too:
+        caller.cancel()
+        await settle()
+    (task,) = (task for task in asyncio.all_tasks() if task.get_name() == "the last write")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert not work.done
+
+
+async def test_a_time_limit_around_finish_ends_after_the_work():
+    work = Work()
+
+    async def limited() -> None:
+        async with asyncio.timeout(0.01):
+            await finish(work.run(), name="w")
+
+    caller = asyncio.create_task(limited())
+    await eventually(lambda: caller.cancelling())
+    assert not caller.done()
+    work.go_on.set()
+    with pytest.raises(TimeoutError):
+        await caller
+    assert work.done
+
+
+# --- Tasks ---
+
+
+async def test_leaving_ends_the_tasks_and_waits_for_their_cleaning_up():
+    cleaned = []
+
+    async def side() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await settle()
+            cleaned.append(True)
+
+    async with Tasks() as tasks:
+        for n in range(3):
+            tasks.start(side(), name=f"side {n}")
+        await settle()
+    assert cleaned == [True] * 3
+
+
+async def test_a_task_that_dies_is_logged_at_once_and_reported_to_whoever_waits():
+    async def dies(error: Exception) -> None:
+        raise error
+
+    with structlog.testing.capture_logs() as logged:
+        async with Tasks() as tasks:
+            waiting = asyncio.create_task(tasks.wait_crash())
+            tasks.start(dies(ValueError("first")), name="sampler")
+            assert str(await waiting) == "first"
+            tasks.start(dies(ValueError("second")), name="sampler")
+            await settle()
+            assert str(await tasks.wait_crash()) == "second"
+    assert [(entry["event"], entry["task"], str(entry["exc_info"])) for entry in logged] == [
+        ("task_died", "sampler", "first"),
+        ("task_died", "sampler", "second"),
+    ]
+
+
+async def test_tasks_that_end_well_or_are_cancelled_are_no_crash():
+    async def well() -> int:
+        return 5
+
+    async with Tasks() as tasks:
+        assert await tasks.start(well(), name="w") == 5
+        tasks.start(asyncio.Event().wait(), name="w").cancel()
+        await settle()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await tasks.wait_crash()
+
+
+async def test_a_task_started_by_one_that_is_ending_ends_too():
+    ended = []
+
+    async with Tasks() as tasks:
+
+        async def last() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("last")
+
+        async def first() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                tasks.start(last(), name="last")
+                await settle()
+
+        tasks.start(first(), name="first")
+        await settle()
+    assert ended == ["last"]
+
+
+async def test_cancelling_where_nothing_runs_returns():
+    tasks = Tasks()
+    await tasks.cancel()
+    tasks.start(settle(), name="short")
+    await settle()
+    await settle()
+    await tasks.cancel()
+
+
+async def test_tasks_have_the_names_they_were_given():
+    async with Tasks() as tasks:
+        assert tasks.start(settle(), name="renew lease").get_name() == "renew lease"
+
+
+# --- in_thread ---
+
+
+async def test_a_blocking_call_runs_in_a_thread_of_ours_and_its_error_comes_back():
+    def name(prefix: str, *, suffix: str) -> str:
+        return prefix + threading.current_thread().name + suffix
+
+    assert (await in_thread(name, "<", suffix=">")).startswith("<aioanalysis")
+
+    def fails() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await in_thread(fails)
+
+
+async def test_a_call_in_a_thread_sees_what_its_task_has_bound():
+    bound: ContextVar[str] = ContextVar("bound")
+
+    async def task(value: str) -> str:
+        bound.set(value)
+        return await in_thread(bound.get)
+
+    assert await asyncio.gather(task("one"), task("two")) == ["one", "two"]
+
+
+async def test_the_loop_goes_on_while_threads_block():
+    release = threading.Event()
+    waits: Callable[[], bool] = lambda: release.wait(5)  # noqa: E731
+    calls = [asyncio.create_task(in_thread(waits)) for _ in range(8)]
+    await settle()
+    await asyncio.to_thread(lambda: None)  # asyncio's own pool is free
+    release.set()
+    assert all(await asyncio.gather(*calls))

@@ -47,7 +47,11 @@ async def dev(settings: Settings, say: Callable[[Development, str], None]) -> in
     """Run everything in this process on embedded parts; `say` is told when it is ready, and where."""
     async with prepared(settings) as development:
         settings = development.settings
-        async with open_service(settings) as service, open_runtime(settings) as runtime:
+        wake = asyncio.Event()
+        async with (
+            open_service(settings, packaged=wake.set) as service,
+            open_runtime(settings) as runtime,
+        ):
             await service.check()
             log.info("part_ready", part="runtime", what=await runtime.check())
             with _signals() as (stop, abort):
@@ -61,6 +65,7 @@ async def dev(settings: Settings, say: Callable[[Development, str], None]) -> in
                                 settings,
                                 stop,
                                 abort=abort,
+                                wake=wake,
                                 committed=service.operations.bell.ring,
                             ),
                             name="worker",

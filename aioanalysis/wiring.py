@@ -64,8 +64,13 @@ class Service:
 
 
 @asynccontextmanager
-async def open_service(settings: Settings) -> AsyncIterator[Service]:
-    """Open all that API and scheduler need; raises `Misconfigured`. Does not connect: `check` does."""
+async def open_service(
+    settings: Settings, *, packaged: Callable[[], None] | None = None
+) -> AsyncIterator[Service]:
+    """Open all that API and scheduler need; raises `Misconfigured`. Does not connect: `check` does.
+
+    `packaged` is called after each upload of a package.
+    """
     from aioanalysis.jobstore.parts import open_job_store
 
     if settings.redis_url is None:
@@ -98,7 +103,15 @@ async def open_service(settings: Settings) -> AsyncIterator[Service]:
             storage=storage,
             identity=identity,
             passes=redis.store,
-            scheduler=Scheduler(operations, redis.store, records, redis.lock, redis.bell, _cadence(settings)),
+            scheduler=Scheduler(
+                operations,
+                redis.store,
+                records,
+                redis.lock,
+                redis.bell,
+                _cadence(settings),
+                packaged=packaged,
+            ),
             checks={"job store": redis.check, "storage": storage.check, "record store": records.check},
         )
 

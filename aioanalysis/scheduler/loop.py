@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -50,8 +51,12 @@ class Scheduler:
         lock: SchedulerLock,
         bell: Bell,
         cadence: Cadence,
+        *,
+        packaged: Callable[[], None] | None = None,
     ) -> None:
+        """`packaged` is called after each upload of a package: for a worker in the same process."""
         self._operations = operations
+        self._packaged = packaged
         self._tombstones = tombstones
         self._records = records
         self._lock = lock
@@ -109,6 +114,7 @@ class Scheduler:
             fence=holding.fence,
             spool=cadence.spool,
             limit=cadence.packaging_tasks,
+            packaged=self._packaged,
         )
         return Passes(
             self._operations,

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import tarfile
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -53,8 +53,10 @@ class Packager:
         fence: int,
         spool: Path,
         limit: int,
+        packaged: Callable[[], None] | None = None,
     ) -> None:
         self._operations = operations
+        self._packaged = packaged
         self._storage = operations.storage
         self._records = records
         self._tasks = tasks
@@ -113,6 +115,8 @@ class Packager:
             async with self._records.open(job.source, key) as stream:
                 count = await _take(stream, job, spool)
             package = await self._write(job, spool, count)
+        if self._packaged is not None:
+            self._packaged()
         try:
             await self._operations.change(
                 job.id, lambda now: self._queued(now, job, count), fence=self._fence

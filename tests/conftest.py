@@ -15,11 +15,16 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 import pytest_asyncio
 
 from tests.support.parts import require
 from tests.support.servers import Azurite, RedisServer, TlsRedisServer
+
+# A busy machine is no finding: no example has a time limit.
+hypothesis.settings.register_profile("ours", deadline=None)
+hypothesis.settings.load_profile("ours")
 
 # --- real parts ---
 

@@ -96,7 +96,8 @@ def _member(path: Path, name: str) -> Member:
 
 def _target(path: Path, name: str) -> str:
     target = str(path.readlink())
-    if target.startswith("/") or posixpath.normpath(f"{posixpath.dirname(name)}/./{target}").startswith(".."):
+    leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
+    if leads_to.startswith(("/", "..")):
         _fail(f"{name} is a link that leads out of the method's directory, to {target}.")
     return target
 

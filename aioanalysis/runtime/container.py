@@ -104,8 +104,8 @@ def exit_of(facts: Mapping[str, Any], *, engine_was_away: bool = False) -> Exit 
     told = [str(state["Error"])] if state.get("Error") else []
     if oom:
         told.append("The engine tells of a process killed for memory.")
-    elif code == 137:
-        told.append("The container was killed by signal 9, not for memory.")
+    elif code in {137, 143}:
+        told.append(f"The container was ended by signal {code - 128} from outside, not for memory.")
     elif code in {125, 126, 127}:  # the orchestrator has no such codes
         told.append("The image's entry point could not be run.")
     if engine_was_away:

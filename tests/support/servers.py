@@ -46,7 +46,7 @@ class Server(ABC):
 
     @abstractmethod
     def answers(self) -> bool:
-        """Whether it serves already; OSError counts as no."""
+        """Whether it serves already; an OSError means no."""
 
     def environment(self) -> dict[str, str]:
         return {}
@@ -84,8 +84,8 @@ class Server(ABC):
             raise RuntimeError(f"{self.program} ended with {code}: {self.log[-2000:]}")
         try:
             return self.answers()
-        except OSError:
-            return False
+        except OSError as error:
+            raise AssertionError(repr(error)) from error
 
     def stop(self) -> None:
         """End it in order: what it acknowledged is kept."""
@@ -256,10 +256,23 @@ def make_certificates(folder: Path) -> None:
             .not_valid_after(now + datetime.timedelta(days=1))
         )
 
+    # Python 3.13 checks authorities strictly.
+    signs_certificates = x509.KeyUsage(
+        key_cert_sign=True,
+        crl_sign=True,
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
     authority = (
         certificate("test authority", ca_key.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
+        .add_extension(signs_certificates, critical=True)
         .sign(ca_key, hashes.SHA256())
     )
     hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]

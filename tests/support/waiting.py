@@ -37,10 +37,14 @@ def until(predicate: Callable[[], T], *, within: float = 5, every: float = 0.02,
     """`eventually` for code without an event loop (processes in fixtures)."""
     deadline = time.monotonic() + within
     while True:
-        if value := predicate():
-            return value
+        try:
+            if value := predicate():
+                return value
+            last, cause = repr(value), None
+        except AssertionError as error:
+            last, cause = str(error), error
         if time.monotonic() > deadline:
-            raise AssertionError(_late(predicate, what, within, repr(value)))
+            raise AssertionError(_late(predicate, what, within, last)) from cause
         time.sleep(every)
 
 

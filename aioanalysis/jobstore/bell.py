@@ -14,7 +14,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from aioanalysis import logs
 from aioanalysis.aio import Tasks
 from aioanalysis.errors import SystemFault
-from aioanalysis.jobstore.client import answering, open_client
+from aioanalysis.jobstore.client import answering, heeding_cancellation, open_client
 from aioanalysis.jobstore.keys import Keys
 
 RING_SECONDS: Final = 1.0
@@ -60,12 +60,13 @@ class RedisBell:
         pause = FIRST_PAUSE
         while True:
             try:
-                async with client.pubsub(ignore_subscribe_messages=True) as channel:
-                    await channel.subscribe(self._channel)
-                    if pause > FIRST_PAUSE:
-                        self._rung.set()
-                        pause = FIRST_PAUSE
-                    await self._hear(channel)
+                with heeding_cancellation():
+                    async with client.pubsub(ignore_subscribe_messages=True) as channel:
+                        await channel.subscribe(self._channel)
+                        if pause > FIRST_PAUSE:
+                            self._rung.set()
+                            pause = FIRST_PAUSE
+                        await self._hear(channel)
             except Exception as error:  # nothing depends on it, and nothing may end it
                 log.warning("bell_deaf", problem=type(error).__name__)
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -75,8 +76,9 @@ class RedisBell:
         """Returns by raising: a quiet connection is asked for a sign of life, and given up without one."""
         patience = LISTEN_SECONDS
         while True:
-            # its own time-out: the client's socket_timeout is far shorter than the silence here
-            message = await channel.get_message(timeout=patience)
+            with heeding_cancellation():
+                # its own time-out: the client's socket_timeout is far shorter than the silence here
+                message = await channel.get_message(timeout=patience)
             if message is not None:
                 patience = LISTEN_SECONDS
                 if message["type"] == "message" and message["data"] != self._own:

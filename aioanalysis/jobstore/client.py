@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -79,12 +79,28 @@ async def open_client(url: str, *, retries: int = 1) -> AsyncIterator[Redis]:
         await client.aclose()
 
 
+@contextmanager
+def heeding_cancellation() -> Iterator[None]:
+    """Around whatever sends by redis-py, which does so in `asyncio.wait_for`.
+
+    On Python 3.11 that can swallow a cancellation (HAZARDS H20); what was swallowed within is raised here.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task else 0
+    try:
+        yield
+    finally:
+        if task and task.cancelling() > before:
+            raise asyncio.CancelledError
+
+
 @asynccontextmanager
 async def answering(seconds: float = CALL_SECONDS) -> AsyncIterator[None]:
     """Around calls to Redis: bounds them, and raises our errors from theirs."""
     try:
-        async with asyncio.timeout(seconds):
-            yield
+        with heeding_cancellation():
+            async with asyncio.timeout(seconds):
+                yield
     except (RedisError, OSError) as error:
         raise translated(error) from error
 

@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from redis.exceptions import RedisError
-
 from aioanalysis import logs
 from aioanalysis.aio import Tasks, finish
-from aioanalysis.errors import Misconfigured
-from aioanalysis.jobstore.client import open_client
+from aioanalysis.errors import Misconfigured, SystemFault
+from aioanalysis.jobstore.client import answering, open_client
 
 START_SECONDS: Final = 60.0  # a long append-only file takes its time
 STOP_SECONDS: Final = 10.0
@@ -176,9 +174,10 @@ async def _answers(url: str, process: Process, home: Path) -> None:
     async with open_client(url, retries=0) as client:
         while True:
             try:
-                await client.ping()
+                async with answering():
+                    await client.ping()
                 return
-            except (RedisError, OSError):
+            except SystemFault:
                 late = asyncio.get_running_loop().time() > deadline
                 if process.returncode is not None or late:
                     raise Misconfigured(

@@ -1,0 +1,69 @@
+"""Jobs for tests, and what Redis really holds of them."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+from redis.asyncio import Redis
+
+from aioanalysis.domain.job import ID_ALPHABET, ID_LENGTH, HistoryEvent, Job, Source, Tombstone
+from aioanalysis.domain.states import State
+
+
+def make_job(**changes: Any) -> Job:
+    """A job just submitted, with any of its fields changed."""
+    now = changes.get("submitted_at") or datetime.now(UTC)
+    fields: dict[str, Any] = {
+        "id": "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_LENGTH)),
+        "uid": uuid4().hex,
+        "title": "distance_summary",
+        "params": {"marker": "COI-5P", "threshold": 0.02},
+        "source": Source(kind="recordset", value="DS-TEST"),
+        "submitter": "ann",
+        "submitted_at": now,
+        "expires_at": now + timedelta(days=7),
+        "deadline": now + timedelta(hours=6),
+        "state_changed_at": now,
+        "last_updated": now,
+        "history": (
+            HistoryEvent(
+                at=now,
+                event="submit",
+                from_state=None,
+                to_state=State.WAITING,
+                by=changes.get("submitter", "ann"),
+            ),
+        ),
+    }
+    return Job(**{**fields, **changes})
+
+
+def make_tombstone(job: Job, **changes: Any) -> Tombstone:
+    now = datetime.now(UTC)
+    fields: dict[str, Any] = {
+        "id": job.id,
+        "uid": job.uid,
+        "stems": (job.stem,),
+        "state": job.state,
+        "removed_at": now,
+        "keep_until": now + timedelta(days=7),
+    }
+    return Tombstone(**{**fields, **changes})
+
+
+async def keyspace(client: Redis, prefix: str) -> dict[str, Any]:
+    """Every key under `prefix`, without it: (value, expiry in milliseconds since 1970 or -1)."""
+    found: dict[str, Any] = {}
+    async for key in client.scan_iter(match=f"{prefix}*", count=1000):
+        match await client.type(key):
+            case "hash":
+                value: Any = await client.hgetall(key)
+            case "zset":
+                value = dict(await client.zrange(key, 0, -1, withscores=True))
+            case _:
+                value = await client.get(key)
+        found[key.removeprefix(prefix)] = (value, await client.pexpiretime(key))
+    return found

@@ -68,9 +68,8 @@ class DistanceSummary:
         codes = self.codes[self.first]
         self.add(self.within_groups(codes), same=True)
         for pairs in all_pairs(codes, self.rule):
-            if pairs.i.size:
-                self.add(pairs, same=False)
-                progress(int(self.weight[: pairs.i[-1] + 1].sum()), int(self.weight.sum()))
+            self.add(pairs, same=False)
+            progress(int(self.weight[: pairs.i.max(initial=0) + 1].sum()), int(self.weight.sum()))
 
     def within_groups(self, codes: Bytes) -> Pairs:
         """The pairs of records that are alike."""
@@ -83,6 +82,8 @@ class DistanceSummary:
         )
 
     def add(self, pairs: Pairs, *, same: bool) -> None:
+        if not pairs.i.size:
+            return
         weight = self.weight[pairs.i]
         weight = weight * (weight - 1) // 2 if same else weight * self.weight[pairs.j]
         defined = pairs.reason == DEFINED

@@ -82,11 +82,12 @@ class AzureStorage:
         self._lease_seconds = lease_seconds
 
     async def check(self) -> str:
+        deadline = asyncio.get_running_loop().time() + CHECK_SECONDS
         for container in self._containers.values():
             subject = f"Azure Blob {self._account.label}, container {container}"
             try:
                 with faults(subject):
-                    async with asyncio.timeout(CHECK_SECONDS):
+                    async with asyncio.timeout_at(deadline):
                         names = self._account.container(container).list_blob_names(results_per_page=1)
                         await anext(aiter(names.by_page()))
             except AnalysisError as error:
@@ -158,7 +159,7 @@ class AzureStorage:
                 check_condition(name, condition, await self.stat(container, name))
 
         def complete() -> dict[str, str]:
-            if callable(metadata):
+            if callable(metadata) and not said:
                 said.update(check_metadata(metadata()))
             return said
 

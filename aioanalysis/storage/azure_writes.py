@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from io import BytesIO
 from typing import Any, Final
 
 from azure.storage.blob import BlobBlock
 from azure.storage.blob.aio import BlobClient
 
+from aioanalysis.errors import Contested
 from aioanalysis.storage.azure_faults import faults
 
 BLOCK_BYTES: Final = 8 * 1024 * 1024
@@ -45,9 +46,11 @@ class Upload:
             async with aclosing(_blocks(body)) as blocks:
                 async for block in blocks:
                     self.size += len(block.getbuffer())
-                    if not self._ids and self.size <= ONE_PUT_BYTES:
-                        return await self._put(block.getvalue(), metadata())
                     if not self._ids:
+                        if self.size <= ONE_PUT_BYTES:
+                            with suppress(Contested):
+                                return await self._put(block.getvalue(), metadata())
+                            # Azurite takes what an upload that broke off has staged for the blob itself.
                         await self._check()
                     await self._stage(block)
             await self._settle(0)

@@ -141,7 +141,7 @@ class Run:
         )
         facts.samples = watch.sampler.samples
         facts.ended = await self._ended(run, watch, spec.alive_seconds)
-        await watch.sampler.take_last()
+        await watch.take_last()
         await self._engine(lambda: host.runtime.remove(run))
         self._starting = None
         facts.report = await in_thread(read_report, self._folder.job)

@@ -123,9 +123,20 @@ class Watch:
         return min(ran, time.time() - last)
 
     async def _check_output(self) -> None:
+        if self.broken is None and (failure := await self._overgrown()) is not None:
+            await self._end(Reason.DISK, failure)
+
+    async def _overgrown(self) -> str | None:
         limit = self._limits.output_bytes
         if limit is not None and await in_thread(disk_bytes, self._job_dir, enough=limit) > limit:
-            await self._end(Reason.DISK, f"the job directory grew beyond {limit} bytes")
+            return f"the job directory grew beyond {limit} bytes"
+        return None
+
+    async def take_last(self) -> None:
+        """What is still to be learned from a run that has ended: a sample, and what it has left."""
+        await self.sampler.take_last()
+        if self.broken is None and (failure := await self._overgrown()) is not None:
+            self.broken = JobFailure(Reason.DISK, failure)
 
     async def _end(self, reason: Reason, text: str) -> None:
         if self.broken is None:

@@ -88,10 +88,10 @@ def _secrets(data: Path) -> dict[str, str]:
 
 
 def _samples(methods_dir: Path, recordsets: Path) -> None:
-    """Offer each method's sample as a record set; one that is there already is kept."""
+    """Offer each method's sample, simulated records, as a record set; one that is there is kept."""
     recordsets.mkdir(parents=True, exist_ok=True)
-    for sample in sorted(methods_dir.glob("*/sample/*.jsonl")):
-        target = recordsets / (sample.name if sample.stem != "records" else f"{sample.parts[-3]}.jsonl")
+    for sample in sorted(methods_dir.glob("*/sample/records.jsonl")):
+        target = recordsets / f"SIMULATED-{sample.parts[-3]}.jsonl"
         if not target.exists():
             shutil.copyfile(sample, target)
 

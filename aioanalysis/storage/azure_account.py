@@ -20,7 +20,7 @@ SIGNED_FOR: Final = timedelta(hours=1)
 CLIENT: Final[dict[str, Any]] = {  # a call that nobody answers ends in seconds, not in the default minutes
     "retry_total": 1,
     "initial_backoff": 0.3,
-    "increment_base": 1,
+    "increment_base": 0,
     "random_jitter_range": 0,
     "connection_timeout": 3,
     "read_timeout": 10,

@@ -60,13 +60,13 @@ class RedisBell:
         pause = FIRST_PAUSE
         while True:
             try:
-                with heeding_cancellation():
-                    async with client.pubsub(ignore_subscribe_messages=True) as channel:
+                async with client.pubsub(ignore_subscribe_messages=True) as channel:
+                    with heeding_cancellation():
                         await channel.subscribe(self._channel)
-                        if pause > FIRST_PAUSE:
-                            self._rung.set()
-                            pause = FIRST_PAUSE
-                        await self._hear(channel)
+                    if pause > FIRST_PAUSE:
+                        self._rung.set()
+                        pause = FIRST_PAUSE
+                    await self._hear(channel)
             except Exception as error:  # nothing depends on it, and nothing may end it
                 log.warning("bell_deaf", problem=type(error).__name__)
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -86,7 +86,8 @@ class RedisBell:
             elif patience == PONG_SECONDS:
                 raise RedisConnectionError("no answer to a ping")
             else:
-                await channel.ping()
+                with heeding_cancellation():
+                    await channel.ping()
                 patience = PONG_SECONDS
 
 

@@ -115,8 +115,11 @@ def translated(error: Exception) -> SystemFault:
     return Unavailable(f"the job store cannot be used now ({kind})", retry_after=RETRY_AFTER)
 
 
-async def check(client: Redis) -> str:
-    """Say which server this is, and what may lose jobs there; raises `Unavailable`, `Misconfigured`."""
+async def check(client: Redis, told: set[str] | None = None) -> str:
+    """Say which server this is, and what may lose jobs there; raises `Unavailable`, `Misconfigured`.
+
+    Such a risk is also a warning in the log, unless it is in `told`, which then holds it.
+    """
     async with answering():
         info: dict[str, Any] = await client.info()
     name = "Valkey" if "valkey_version" in info else "Redis"
@@ -127,19 +130,22 @@ async def check(client: Redis) -> str:
         raise Misconfigured("AIOANALYSIS_REDIS_URL: a cluster does not serve, one server is needed")
     if info.get("role", "master") != "master":
         raise Misconfigured("AIOANALYSIS_REDIS_URL: this server is a replica, its master is needed")
-    risks = list(_risks(info))
+    risks = _risks(info)
     for risk in risks:
-        log.warning("redis_may_lose_jobs", risk=risk)
+        if told is None or risk not in told:
+            log.warning("redis_may_lose_jobs", risk=risk)
+    if told is not None:
+        told.update(risks)
     return "; ".join([f"{name} {version} at {_where(client)}", *risks])
 
 
 def _risks(info: dict[str, Any]) -> list[str]:
-    found = []
+    found: list[str] = []
     policy = info.get("maxmemory_policy", "noeviction")
     if policy != "noeviction":
-        found.append(f"maxmemory-policy {policy} may evict jobs (set noeviction)")
+        found.append(f"its maxmemory-policy {policy} may evict jobs: set noeviction")
     if not info.get("aof_enabled"):
-        found.append("appendonly is off: a crash loses the last writes (set appendonly yes)")
+        found.append("its appendonly is off, a crash loses the last writes: set appendonly yes")
     return found
 
 

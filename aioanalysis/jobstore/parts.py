@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
@@ -23,10 +23,11 @@ class RedisParts:
     store: RedisJobStore
     lock: RedisLock
     bell: RedisBell
+    told: set[str] = field(default_factory=set)
 
     async def check(self) -> str:
-        """Say which server this is; raises `Unavailable`, `Misconfigured`."""
-        return await check(self.client)
+        """Say which server this is; raises `Unavailable`, `Misconfigured`. Warns of each risk once."""
+        return await check(self.client, self.told)
 
 
 @asynccontextmanager

@@ -31,7 +31,7 @@ log = logs.get()
 
 
 class RedisJobStore:
-    """`JobStore`, `Tombstones` and `PassLog`. Every write is one Lua script that may be sent twice; see `scripts`."""
+    """`JobStore`, `Tombstones` and `PassLog`. What is written may be written twice; see `scripts`."""
 
     def __init__(self, client: Redis, *, prefix: str, seal: codec.Seal) -> None:
         self._client = client

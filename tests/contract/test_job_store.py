@@ -204,7 +204,7 @@ async def test_an_expired_job_is_nowhere_and_no_late_write_brings_it_back(
     assert await store.unfinished() == ([], {})
     assert (await store.page(JobFilter(), limit=10)).jobs == []
     assert (await store.page(JobFilter(submitter="ann"), limit=10)).jobs == []
-    assert await keyspace(raw, prefix) == {}
+    assert set(await keyspace(raw, prefix)) <= {"last_pass"}
 
 
 async def test_a_job_whose_expiry_has_passed_is_not_created(store: adapter.RedisJobStore) -> None:

@@ -73,16 +73,18 @@ class Images:
                 del self._builds[directory.digest]
 
     async def _present(self, directory: MethodDirectory) -> Image | None:
-        """The image of this digest on the present base image; None when one is to be built."""
+        """The image of this digest, if it is on the present base image; None when one is to be built."""
+        image = await self._built(directory)
+        base = await self._base() if image and image.base else None
+        return None if image and base is not None and base != image.base else image
+
+    async def _built(self, directory: MethodDirectory) -> Image | None:
+        """The image of this digest, on whatever base image; None when there is none."""
         facts = await self._engine.find(f"images/{image_tag(directory)}/json")
         labels = ((facts or {}).get("Config") or {}).get("Labels") or {}
         if facts is None or labels.get(DIGEST_LABEL) != directory.digest:
             return None
-        built_on = labels.get(BASE_LABEL) or None
-        base = await self._base() if built_on else None
-        if base is not None and base != built_on:
-            return None
-        return Image(id=facts["Id"], digest=directory.digest, base=built_on)
+        return Image(id=facts["Id"], digest=directory.digest, base=labels.get(BASE_LABEL) or None)
 
     async def _base(self) -> str | None:
         """The id of BASE_IMAGE; None when that is not set, or not here (the build then fetches it)."""
@@ -114,8 +116,9 @@ class Images:
             log.warning("image_failed", method=title, digest=directory.digest, error=error)
             text = f"The image of method {title!r} does not build: {error}"
             raise MethodFailure(Reason.IMAGE, text, _plain(output))
-        image = await self._present(directory)
+        image = await self._built(directory)  # the base image may have changed meanwhile: next time
         if image is None:
+            log.warning("image_broken_off", method=title, digest=directory.digest)
             raise Unavailable(f"The Docker engine broke off the build of method {title!r}.")
         log.info("image_built", method=title, digest=directory.digest, image=image.id)
         return replace(image, built=True)

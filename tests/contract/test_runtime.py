@@ -16,7 +16,7 @@ from aioanalysis.interfaces import Exit, MethodDirectory, Runtime
 from aioanalysis.methods import load_method
 from aioanalysis.runtime.opening import open_runtime
 from aioanalysis.settings import Settings, load
-from tests.support.runs import LABEL, METHODS, job_directory, run_spec, write_method
+from tests.support.runs import LABEL, METHODS, job_directory, printed, run_spec, write_method
 from tests.support.waiting import eventually
 
 Start = Callable[..., Awaitable[tuple[str, Path]]]
@@ -74,10 +74,6 @@ def write(settings: Settings, tmp_path: Path, unique: str) -> Callable[..., Awai
 async def finished(runtime: Runtime, run: str, *, within: float = 30) -> Exit:
     async with asyncio.timeout(within):
         return await runtime.wait(run)
-
-
-def printed(job_dir: Path, text: str) -> Callable[[], bool]:
-    return lambda: (job_dir / "job.log").exists() and text in (job_dir / "job.log").read_text()
 
 
 async def test_check_says_what_it_is_and_processes_that_they_isolate_nothing(runtime: Runtime) -> None:

@@ -7,7 +7,7 @@ import json
 import shutil
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +83,6 @@ async def bench(docker_engine: str, base_image: str, tmp_path: Path, unique: str
         bench = Bench(engine, proxy, base_image, tmp_path, unique)
         yield bench
         await bench.clean()
-
-
-def printed(job_dir: Path, text: str) -> Callable[[], bool]:
-    return lambda: (job_dir / "job.log").exists() and text in (job_dir / "job.log").read_text()
 
 
 # --- images ----------------------------------------------------------------------------------------------
@@ -186,24 +182,37 @@ async def test_the_context_is_the_same_from_two_checkouts(bench: Bench) -> None:
     assert (await bench.finish(run)).code == 0
 
 
-async def test_a_base_image_that_changed_under_its_name_is_built_upon_anew(bench: Bench) -> None:
+async def make_base(bench: Bench, layer: str) -> str:
     base = f"aioanalysis-test-base:{bench.unique}"
+    text = f"FROM {bench.base_image}\nLABEL layer={layer} aioanalysis.title={bench.unique}\n"
+    command = ["docker", "build", "-q", "-t", base, "-"]
+    await asyncio.to_thread(subprocess.run, command, input=text.encode(), check=True, capture_output=True)
+    return base
 
-    def make(layer: str) -> None:
-        text = f"FROM {bench.base_image}\nLABEL layer={layer} aioanalysis.title={bench.unique}\n"
-        command = ["docker", "build", "-q", "-t", base, "-"]
-        subprocess.run(command, input=text.encode(), check=True, capture_output=True)
 
+async def test_a_base_image_that_changed_under_its_name_is_built_upon_anew(bench: Bench) -> None:
+    base = await make_base(bench, "one")
     images = Images(bench.engine, base_image=base, network="none")
-    await asyncio.to_thread(make, "one")
     write_method(bench.folder / "methods", bench.unique)
     method = await load_method(bench.folder / "methods", bench.unique, base_image=base)
     first = await images.build(method)
-    await asyncio.to_thread(make, "two")
+    await make_base(bench, "two")
     second = await images.build(method)
     assert second.built
     assert second.base != first.base
     assert not (await images.build(method)).built
+
+
+async def test_a_base_image_that_changes_during_a_build_counts_at_the_next(bench: Bench) -> None:
+    base = await make_base(bench, "one")
+    images = Images(bench.engine, base_image=base, network="none")
+    write_method(bench.folder / "methods", bench.unique, dockerfile=DOCKERFILE + "RUN sleep 2\n")
+    method = await load_method(bench.folder / "methods", bench.unique, base_image=base)
+    building = asyncio.create_task(images.build(method))
+    await eventually(lambda: bench.asked("/build?"), within=10)
+    await make_base(bench, "two")
+    assert (await building).built
+    assert (await images.build(method)).built
 
 
 # --- isolation and limits --------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from aioanalysis.runtime.opening import open_runtime
 from aioanalysis.runtime.process import ProcessRuntime, open_process_runtime
 from aioanalysis.runtime.processes import MARK
 from aioanalysis.settings import Settings, load
-from tests.support.runs import LABEL, METHODS, job_directory, run_spec
+from tests.support.runs import LABEL, METHODS, job_directory, printed, run_spec
 from tests.support.waiting import eventually
 
 WORKER = """
@@ -68,7 +68,7 @@ async def test_a_run_of_a_crashed_worker_is_found_sampled_and_ended(tmp_path: Pa
     runtime, job_dir = await orphan(tmp_path, 60)
     assert await runtime.leftovers(LABEL, "crashed") == ["orphan"]
     assert await eventually(lambda: runtime.sample("orphan")) is not None
-    await eventually(lambda: (job_dir / "job.log").exists())
+    await eventually(printed(job_dir, "step 1"), within=10)
     assert marked(tmp_path)
     await runtime.kill("orphan")
     assert not marked(tmp_path)

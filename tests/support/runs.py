@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,11 @@ def job_directory(parent: Path, params: Mapping[str, Any] | None = None, *, name
     (folder / "records.jsonl").write_text('{"processid": "A1"}\n')
     (folder / ".alive").touch()
     return folder
+
+
+def printed(job_dir: Path, text: str) -> Callable[[], bool]:
+    """Whether the run in `job_dir` has printed `text`; for `eventually`."""
+    return lambda: (job_dir / "job.log").exists() and text in (job_dir / "job.log").read_text()
 
 
 def run_spec(

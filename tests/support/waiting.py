@@ -6,14 +6,22 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 T = TypeVar("T")
 
 
+@overload
 async def eventually(
-    predicate: Callable[[], T | Awaitable[T]], *, within: float = 5, every: float = 0.02, what: str = ""
-) -> T:
+    predicate: Callable[[], Awaitable[T]], *, within: float = 5, every: float = 0.02, what: str = ""
+) -> T: ...
+@overload
+async def eventually(
+    predicate: Callable[[], T], *, within: float = 5, every: float = 0.02, what: str = ""
+) -> T: ...
+async def eventually(
+    predicate: Callable[[], Any], *, within: float = 5, every: float = 0.02, what: str = ""
+) -> Any:
     """Call `predicate` (sync or async) until it gives something true, and return that.
 
     An AssertionError out of it means "not yet". At the deadline an AssertionError tells what came last.
@@ -22,7 +30,7 @@ async def eventually(
     while True:
         try:
             found = predicate()
-            value: T = await found if inspect.isawaitable(found) else found
+            value = await found if inspect.isawaitable(found) else found
             if value:
                 return value
             last, cause = repr(value), None

@@ -84,15 +84,14 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _check_depth(value: Any) -> None:
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(DEPTH_MAX):
-        if not level:
-            return
         level = [
             inner
             for outer in level
             for inner in (outer.values() if isinstance(outer, dict) else outer)
             if isinstance(inner, dict | list)
         ]
-    raise RecursionError
+    if level:
+        raise RecursionError
 
 
 async def read_body(request: web.Request, model: type[M]) -> M:

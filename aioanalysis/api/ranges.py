@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-_RANGE: Final = re.compile(r"\s*bytes\s*=\s*(\d{0,18})-(\d{0,18})\s*", re.ASCII | re.IGNORECASE)
+_RANGE: Final = re.compile(r"\s*bytes\s*=\s*(\d{0,40})-(\d{0,40})\s*", re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

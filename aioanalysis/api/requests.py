@@ -179,5 +179,8 @@ def read_query(request: web.Request, model: type[Q]) -> Q:
         return model.model_validate(given)
     except ValidationError as error:
         found = error.errors(include_url=False, include_context=False, include_input=False)
-        places = [(str(one["loc"][0])[:100], one["msg"].removeprefix("Value error, ")) for one in found]
+        wrong: dict[str, list[str]] = {}
+        for one in found:
+            wrong.setdefault(str(one["loc"][0])[:100], []).append(one["msg"].removeprefix("Value error, "))
+        places = [(name, "; ".join(texts)) for name, texts in wrong.items()]
         raise InvalidQuery("The query is not as it should be.", places) from None

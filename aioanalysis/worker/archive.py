@@ -8,7 +8,8 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from aioanalysis.worker.jobtree import JobFile, Skipped, opened, walk
 MANIFEST: Final = "manifest.json"
 READ_BYTES: Final = 1 << 20
 PIECE_BYTES: Final = 1 << 20
+BESIDE_BYTES: Final = 2 << 20  # files from this size are read and hashed in a thread of their own
 STORED: Final = frozenset(
     {".zip", ".gz", ".bz2", ".xz", ".zst", ".png", ".jpg", ".jpeg", ".parquet", ".woff2", ".npz"}
 )
@@ -63,6 +65,7 @@ class Archive:
         self._members: list[dict[str, Any]] = []
         self._skipped = Skipped()
         self._stopped = threading.Event()
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aioanalysis-zip")
         self._big = False
         self.digest: Digest | None = None
 
@@ -79,6 +82,7 @@ class Archive:
             await asyncio.wait({coming})
             coming.exception()  # seen, so that asyncio does not warn
             pieces.close()
+            self._reader.shutdown()
 
     def _pieces(self) -> Generator[bytes, None, None]:
         sha256, crc32, size = hashlib.sha256(), 0, 0
@@ -100,7 +104,7 @@ class Archive:
         for file in files:
             yield from self._file(file)
         for name, data in self._extra.items():
-            yield name, now, 0o100644, self._deflated, self._noted(name, iter([data]))
+            yield name, now, 0o100644, self._deflated, self._noted(name, iter([data]), size=len(data))
         yield MANIFEST, now, 0o100644, self._deflated, iter([self._manifest()])
 
     def _file(self, file: JobFile) -> Iterator[tuple[str, datetime, int, Method, Iterator[bytes]]]:
@@ -115,7 +119,8 @@ class Archive:
                 method = self._deflated
                 if Path(name).suffix.lower() in STORED:
                     method = self._stored(handle, file.size)
-                data = self._noted(name, _read(handle, file.size, self._stopped), file.name)
+                data = _read(handle, file.size, self._stopped)
+                data = self._noted(name, data, size=file.size, real=file.name)
                 yield name, modified, mode, method, data
         except OSError as error:
             self._skipped.add(name, f"cannot be read: {error.strerror or error}")
@@ -133,17 +138,34 @@ class Archive:
         os.lseek(handle, 0, os.SEEK_SET)
         return (NO_COMPRESSION_64 if self._big else NO_COMPRESSION_32)(length, crc32)
 
-    def _noted(self, name: str, data: Iterator[bytes], real: str | None = None) -> Iterator[bytes]:
+    def _noted(
+        self, name: str, data: Iterator[bytes], *, size: int, real: str | None = None
+    ) -> Iterator[bytes]:
         """`data` as it passes, its size and SHA-256 put down for the manifest."""
-        sha256, size = hashlib.sha256(), 0
-        for piece in data:
+        sha256, passed = hashlib.sha256(), 0
+
+        def pull() -> bytes:
+            piece = next(data, b"")
             sha256.update(piece)
-            size += len(piece)
+            return piece
+
+        for piece in iter(pull, b"") if size < BESIDE_BYTES else self._ahead(pull):
+            passed += len(piece)
             yield piece
-        entry: dict[str, Any] = {"name": name, "size": size, "sha256": sha256.hexdigest()}
+        entry: dict[str, Any] = {"name": name, "size": passed, "sha256": sha256.hexdigest()}
         if real is not None and real != name:
             entry["original"] = real
         self._members.append(entry)
+
+    def _ahead(self, pull: Callable[[], bytes]) -> Iterator[bytes]:
+        """What `pull` gives, the next piece read and hashed while one is being compressed."""
+        coming = self._reader.submit(pull)
+        try:
+            while piece := coming.result():
+                coming = self._reader.submit(pull)
+                yield piece
+        finally:
+            wait([coming])
 
     def _manifest(self) -> bytes:
         body = {

@@ -14,9 +14,10 @@ import pytest
 from aioanalysis.errors import MethodFailure, Unavailable
 from aioanalysis.interfaces import Exit, MethodDirectory, Runtime
 from aioanalysis.methods import load_method
+from aioanalysis.runtime.engine import open_engine
 from aioanalysis.runtime.opening import open_runtime
 from aioanalysis.settings import Settings, load
-from tests.support.runs import LABEL, METHODS, job_directory, printed, run_spec, write_method
+from tests.support.runs import LABEL, METHODS, job_directory, printed, remove_images, run_spec, write_method
 from tests.support.waiting import eventually
 
 Start = Callable[..., Awaitable[tuple[str, Path]]]
@@ -42,6 +43,9 @@ async def runtime(settings: Settings, unique: str) -> AsyncIterator[Runtime]:
         yield runtime
         for run in await runtime.leftovers(LABEL, unique):
             await runtime.remove(run)
+    if settings.runtime == "docker":
+        async with open_engine(settings.docker_host) as engine:
+            await remove_images(engine, unique)
 
 
 @pytest.fixture

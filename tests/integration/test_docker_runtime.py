@@ -21,7 +21,15 @@ from aioanalysis.runtime.docker import DockerRuntime
 from aioanalysis.runtime.engine import Engine, open_engine
 from aioanalysis.runtime.images import Images, image_tag
 from tests.support.faultproxy import FaultProxy, http_reply
-from tests.support.runs import DOCKERFILE, LABEL, METHODS, job_directory, run_spec, write_method
+from tests.support.runs import (
+    DOCKERFILE,
+    LABEL,
+    METHODS,
+    job_directory,
+    remove_images,
+    run_spec,
+    write_method,
+)
 from tests.support.waiting import eventually
 
 USER = (65534, 65534)
@@ -68,9 +76,7 @@ class Bench:
         await self.proxy.heal()
         for run in await self.runtime.leftovers(LABEL, self.unique):
             await self.runtime.remove(run)
-        filters = json.dumps({"label": [f"aioanalysis.title={self.unique}"]})
-        for image in await self.engine.call("GET", "images/json", params={"filters": filters}):
-            await self.engine.call("DELETE", f"images/{image['Id']}", params={"force": "1"})
+        await remove_images(self.engine, self.unique)
 
 
 @pytest.fixture

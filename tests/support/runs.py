@@ -10,6 +10,7 @@ from typing import Any
 
 from aioanalysis.domain.method import Limits
 from aioanalysis.interfaces import MethodDirectory, RunSpec
+from aioanalysis.runtime.engine import Engine
 
 METHODS = Path(__file__).parent / "methods"
 LABEL = "aioanalysis.test"
@@ -34,7 +35,7 @@ def write_method(
     """A method directory; `stages` are Python scripts by number, the others print their name."""
     folder = methods_dir / title
     (folder / "stages").mkdir(parents=True, exist_ok=True)
-    body = {"label": title, "description": "For one test.", "version": "1"}
+    body: dict[str, Any] = {"label": title, "description": "For one test.", "version": "1"}
     body |= {"parameters": {"type": "object"}, **definition}
     (folder / "method.json").write_text(json.dumps(body))
     (folder / "Dockerfile").write_text(dockerfile)
@@ -76,3 +77,10 @@ def run_spec(
         limits=limits or method.method.limits,
         alive_seconds=alive_seconds,
     )
+
+
+async def remove_images(engine: Engine, title: str) -> None:
+    """Remove the images of the method `title`."""
+    filters = json.dumps({"label": [f"aioanalysis.title={title}"]})
+    for image in await engine.call("GET", "images/json", params={"filters": filters}):
+        await engine.call("DELETE", f"images/{image['Id']}", params={"force": "1"})

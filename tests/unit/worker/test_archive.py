@@ -38,6 +38,10 @@ async def zipped(job: Path, *, max_bytes: int = 1 << 40, **extra: bytes) -> tupl
     return archive, b"".join([piece async for piece in archive.chunks()])
 
 
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
 def contents(data: bytes) -> dict[str, bytes]:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         assert archive.testzip() is None
@@ -198,12 +202,12 @@ async def test_a_reader_that_leaves_early_leaves_no_thread_and_no_open_file(job:
     for number in range(4):
         (job / f"{number}.bin").write_bytes(os.urandom(4 << 20))
     archive = Archive(job, extra={}, about={}, max_bytes=1 << 40)
-    open_before = len(list(Path("/proc/self/fd").iterdir()))
+    before = open_files()
     async with contextlib.aclosing(archive.chunks()) as pieces:
         async for _ in pieces:
             break
     assert archive.digest is None
-    assert len(list(Path("/proc/self/fd").iterdir())) == open_before
+    assert open_files() == before
 
 
 def test_only_small_regular_files_are_read(job: Path) -> None:

@@ -60,7 +60,7 @@ class RedisBell:
         pause = FIRST_PAUSE
         while True:
             try:
-                async with client.pubsub(ignore_subscribe_messages=True) as channel:
+                async with client.pubsub() as channel:
                     with heeding_cancellation():
                         await channel.subscribe(self._channel)
                     if pause > FIRST_PAUSE:

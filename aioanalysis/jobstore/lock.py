@@ -22,6 +22,8 @@ from aioanalysis.jobstore.keys import Keys
 MARGIN: Final = 0.1
 """Share of the lock's time kept back: clocks drift, and a write takes a while to arrive."""
 
+RELEASE_SECONDS: Final = 1.0  # it runs out by itself
+
 log = logs.get()
 
 
@@ -58,34 +60,35 @@ class RedisLock:
             await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - spreads the waiting ones
 
     async def _keep(self, token: str, holding: RedisHolding) -> None:
-        """Renew at every third of the lock's time; after a failed try sooner, until it is lost."""
-        pause = self._seconds / 3
         try:
-            while not holding.lost:
-                await asyncio.sleep(pause)
-                began = monotonic()
-                try:
-                    async with answering(self._call_seconds):
-                        ours = await self._renew([self._keys.lock], [token, self._milliseconds])
-                except SystemFault as error:
-                    log.warning("lock_not_renewed", fence=holding.fence, problem=str(error))
-                    pause = self._seconds / 20
-                    continue
-                if not ours:
-                    break
-                pause = self._seconds / 3
-                holding.prolong(self._valid_until(began))
-        except asyncio.CancelledError:
-            raise
-        except BaseException:
+            await self._renew_until_lost(token, holding)
+            log.warning("lock_lost", fence=holding.fence)
+        except Exception:
+            log.exception("lock_renewal_failed", fence=holding.fence)
+        finally:
             holding.lose()
-            raise
-        holding.lose()
-        log.warning("lock_lost", fence=holding.fence)
+
+    async def _renew_until_lost(self, token: str, holding: RedisHolding) -> None:
+        """Renew at every third of the lock's time, after a failed try sooner."""
+        pause = self._seconds / 3
+        while not holding.lost:
+            await asyncio.sleep(pause)
+            began = monotonic()
+            try:
+                async with answering(self._call_seconds):
+                    ours = await self._renew([self._keys.lock], [token, self._milliseconds])
+            except SystemFault as error:
+                log.warning("lock_not_renewed", fence=holding.fence, problem=str(error))
+                pause = self._seconds / 20
+                continue
+            if not ours:
+                return
+            pause = self._seconds / 3
+            holding.prolong(self._valid_until(began))
 
     async def _let_go(self, token: str) -> None:
         try:
-            async with answering(self._call_seconds):
+            async with answering(min(RELEASE_SECONDS, self._call_seconds)):
                 await self._release([self._keys.lock], [token])
         except SystemFault as error:
             log.warning("lock_not_released", problem=str(error))

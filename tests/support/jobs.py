@@ -46,7 +46,7 @@ def make_tombstone(job: Job, **changes: Any) -> Tombstone:
     fields: dict[str, Any] = {
         "id": job.id,
         "uid": job.uid,
-        "stems": (job.stem,),
+        "stems": (f"{job.title}.{job.id}",),
         "state": job.state,
         "removed_at": now,
         "keep_until": now + timedelta(days=7),

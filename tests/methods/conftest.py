@@ -94,6 +94,8 @@ def as_lines(records: Iterable[dict[str, Any]] | bytes | Path) -> bytes:
 
 @pytest.fixture
 def distance_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MethodRun:
+    """With the built-in aligner, whatever is installed."""
+    monkeypatch.setattr("barcode.alignment.shutil.which", lambda name: None)
     return MethodRun(tmp_path, monkeypatch, "distance_summary")
 
 

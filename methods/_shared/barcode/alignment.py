@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +16,7 @@ from .sequences import Bytes, strip
 
 GAP = ord("-")
 MAX_CELLS = 1 << 30
+FEW = 500
 
 
 class AlignmentError(Exception):
@@ -82,25 +82,29 @@ def check(sequences: Sequence[Bytes], aligned: Bytes) -> None:
 
 
 def run_mafft(program: str, sequences: Sequence[Bytes]) -> tuple[Bytes, str]:
-    """MAFFT's own choice of strategy, in the order given; letters are those we gave, gaps are MAFFT's."""
-    environment = {**os.environ, "TMPDIR": tempfile.gettempdir()}
+    """FFT-NS-i for few sequences, else what MAFFT thinks fit; one thread, as with more the result varies."""
+    strategy = ["--retree", "2", "--maxiterate", "2"] if len(sequences) <= FEW else ["--auto"]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "in.fasta"
         source.write_bytes(b"".join(b">%d\n%s\n" % (n, s.tobytes()) for n, s in enumerate(sequences)))
-        threads = os.environ.get("OMP_NUM_THREADS", "1")
-        command = [program, "--auto", "--nuc", "--inputorder", "--thread", threads, "--quiet", str(source)]
-        done = subprocess.run(command, capture_output=True, env=environment, check=False)
-        version = subprocess.run([program, "--version"], capture_output=True, env=environment, check=False)
+        command = [program, *strategy, "--nuc", "--inputorder", "--thread", "1", "--quiet", str(source)]
+        done = subprocess.run(command, capture_output=True, check=False)
+    version = subprocess.run([program, "--version"], capture_output=True, check=False)
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise AlignmentError(f"exit code {done.returncode}{': ' + said[-1] if said else ''}")
-    blocks = [block.split(b"\n", 1) for block in done.stdout.split(b">")[1:]]
+    aligned = read_rows(done.stdout, len(sequences))
+    check(sequences, aligned)
+    told = (version.stderr or version.stdout).decode("utf-8", "replace").split()
+    return aligned, " ".join(["MAFFT", *told[:1], *strategy])
+
+
+def read_rows(fasta: bytes, count: int) -> Bytes:
+    """So many rows, named 0, 1, 2, ... in this order and of one width."""
+    blocks = [block.split(b"\n", 1) for block in fasta.split(b">")[1:]]
     rows = [np.frombuffer(body.replace(b"\n", b"").upper(), np.uint8) for _, body in blocks]
-    if [name for name, _ in blocks] != [b"%d" % n for n in range(len(sequences))] or len(
-        {r.size for r in rows}
+    if [name for name, _ in blocks] != [b"%d" % n for n in range(count)] or len(
+        {row.size for row in rows}
     ) != 1:
         raise AlignmentError("its output is incomplete")
-    aligned = np.vstack(rows)
-    check(sequences, aligned)
-    name = (version.stderr or version.stdout).decode("utf-8", "replace").split()
-    return aligned, f"MAFFT {name[0] if name else ''} --auto".replace("  ", " ")
+    return np.vstack(rows)

@@ -56,12 +56,12 @@ class Taxa:
     def compared(self, rank: str) -> NDArray[np.bool_]:
         """Which records take part in at least one pair of the level."""
         ids = self.ids[rank]
-        if rank == "species":
-            part: NDArray[np.bool_] = (ids >= 0) & (self.members(rank)[ids] > 1)
-            return part
-        below = self.ids[RANKS[RANKS.index(rank) - 1]]
-        named = (ids >= 0) & (below >= 0)
-        different = np.bincount(
-            np.unique(np.stack([ids[named], below[named]], 1), axis=0)[:, 0], minlength=ids.size
-        )
-        return named & (different[ids] > 1)
+        part: NDArray[np.bool_] = ids >= 0
+        several = self.members(rank)
+        if rank != "species":
+            below = self.ids[RANKS[RANKS.index(rank) - 1]]
+            part &= below >= 0
+            couples = np.unique(np.stack([ids[part], below[part]], 1), axis=0)
+            several = np.bincount(couples[:, 0], minlength=len(self.names[rank]))
+        part[part] = several[ids[part]] > 1
+        return part

@@ -117,6 +117,8 @@ class DistanceSummary:
 
     def count_species(self, species: Ints, values: NDArray[np.float64], weights: Ints) -> None:
         """How many comparisons of each species are in each bin, one species after the other."""
+        if not species.size:
+            return
         order = np.argsort(species, kind="stable")
         species, places, weights = species[order], self.bin_of(values)[order], weights[order]
         starts = np.flatnonzero(np.diff(species, prepend=-1))

@@ -1,13 +1,17 @@
 """Aligns the sequences (alignment.fasta) and looks for those that do not fit the others."""
 
+from typing import Any
+
 import numpy as np
 from barcode.alignment import align
 from barcode.distances import median_p
 from barcode.job import Job, read_jsonl, run_stage
-from barcode.sequences import encode
+from barcode.sequences import AMBIGUOUS, Bytes, encode, strip
+from barcode.star import looks_reversed
 from barcode.tables import cell
 
 FAR = 0.35  # median p-distance to the others beyond which a sequence is doubtful
+BESIDE = 0.5  # share of its bases, below which it lies beside the others rather than with them
 ENOUGH = 4  # sequences, so that a median means something
 
 
@@ -29,21 +33,44 @@ def stage(job: Job) -> None:
             fasta.write(f">{name}\n".encode() + letters.tobytes() + b"\n")
     for text in alignment.notes:
         job.note("warning", text)
-    medians = median_p(encode(alignment.letters)) if rows >= ENOUGH else np.full(rows, np.nan)
-    doubtful = [
-        {"record_id": record["record_id"], "median_p_percent": 100 * median}
-        for record, median in zip(records, medians, strict=True)
-        if median > FAR
-    ]
+    doubtful = find_doubtful(alignment.letters, records)
     job.save("alignment", {"how": alignment.how, "columns": columns, "doubtful": doubtful})
     if doubtful:
-        first = ", ".join(str(one["record_id"]) for one in doubtful[:10])
-        job.note(
-            "warning",
-            f"{len(doubtful)} sequences differ from half of the others at more than {FAR:.0%} of sites: "
-            f"a wrong alignment, a reversed sequence or a contaminant? They were used: {first}"
-            + (" and more." if len(doubtful) > 10 else "."),
-        )
+        job.note("warning", told(doubtful))
+
+
+def find_doubtful(letters: Bytes, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Records far from most others, or beside them: few of their bases face the most complete sequence."""
+    codes = encode(letters)
+    if codes.shape[0] < ENOUGH:
+        return []
+    known = codes < AMBIGUOUS
+    complete = int((known @ known.sum(axis=0)).argmax())
+    facing = (known & known[complete]).sum(axis=1) / known.sum(axis=1)
+    medians = median_p(codes)
+    return [
+        {
+            "record_id": records[n]["record_id"],
+            "median_p_percent": 100 * medians[n],
+            "facing_percent": 100 * facing[n],
+            "looks_reversed": looks_reversed(strip(letters[n]), strip(letters[complete])),
+        }
+        for n in np.flatnonzero((medians > FAR) | (facing < BESIDE)).tolist()
+    ]
+
+
+def told(doubtful: list[dict[str, Any]]) -> str:
+    names = ", ".join(str(one["record_id"]) for one in doubtful[:10])
+    text = (
+        f"{len(doubtful)} sequences do not fit the others (half of the others differ at more than {FAR:.0%} "
+        f"of sites, or less than {BESIDE:.0%} of the bases face the most complete sequence): a wrong "
+        "alignment, a reversed sequence or a contaminant? They were used: "
+        f"{names}{' and more' if len(doubtful) > 10 else ''}."
+    )
+    reversed_ones = [str(one["record_id"]) for one in doubtful if one["looks_reversed"]]
+    if reversed_ones:
+        text += f" The reverse complement fits far better for {', '.join(reversed_ones[:10])}."
+    return text
 
 
 if __name__ == "__main__":

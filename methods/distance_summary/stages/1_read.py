@@ -80,15 +80,13 @@ def notes(job: Job, selector: Selector) -> None:
     if selector.other_markers:
         job.note("note", "A run compares one marker." + markers_told(selector))
     if bad := selector.counts["bad_line"]:
-        job.note("warning", f"{bad} lines of the records are no records; records_left_out.jsonl names them.")
+        job.note("warning", f"Lines that are no records: {bad}; records_left_out.jsonl names them.")
     if twice := selector.counts["duplicate"]:
-        job.note(
-            "warning", f"{twice} records repeat a record_id that came before; the first of each was kept."
-        )
+        job.note("warning", f"Records that repeat a record_id: {twice}; the first of each was kept.")
     if selector.unexpected_letters:
         job.note(
             "warning",
-            f"{selector.unexpected_letters} characters in sequences are no nucleotide letters; read as N.",
+            f"Letters in sequences that are no nucleotides, read as N: {selector.unexpected_letters}.",
         )
 
 

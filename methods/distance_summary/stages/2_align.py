@@ -62,8 +62,8 @@ def find_doubtful(letters: Bytes, records: list[dict[str, Any]]) -> list[dict[st
 def told(doubtful: list[dict[str, Any]]) -> str:
     names = ", ".join(str(one["record_id"]) for one in doubtful[:10])
     text = (
-        f"{len(doubtful)} sequences do not fit the others (half of the others differ at more than {FAR:.0%} "
-        f"of sites, or less than {BESIDE:.0%} of the bases face the most complete sequence): a wrong "
+        f"Sequences that do not fit the others: {len(doubtful)} (half of the others differ at more than "
+        f"{FAR:.0%} of sites, or less than {BESIDE:.0%} of the bases face the most complete sequence): a wrong "
         "alignment, a reversed sequence or a contaminant? They were used: "
         f"{names}{' and more' if len(doubtful) > 10 else ''}."
     )

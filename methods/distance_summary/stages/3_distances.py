@@ -195,10 +195,7 @@ def notes(job: Job, summary: DistanceSummary, taxa: Taxa) -> None:
     undefined = {REASONS[n]: int(c) for n, c in enumerate(summary.undefined[ALL]) if n and c}
     if undefined:
         told = ", ".join(f"{name} {count:,}" for name, count in undefined.items())
-        job.note(
-            "warning",
-            f"{sum(undefined.values()):,} pairs have no distance ({told}); they are in no other figure.",
-        )
+        job.note("warning", f"Pairs without a distance, which are in no other figure: {told}.")
     if not summary.levels.count[ALL]:
         job.note("warning", "No pair of sequences has a distance, so every figure below is empty.")
     elif summary.levels.max[ALL] == 0:
@@ -208,12 +205,12 @@ def notes(job: Job, summary: DistanceSummary, taxa: Taxa) -> None:
             "warning", f"Complete deletion leaves {summary.columns} sites only; the distances are coarse."
         )
     unnamed = {rank: int((taxa.ids[rank] < 0).sum()) for rank in RANKS}
-    missing = ", ".join(f"{count:,} have no {rank} name" for rank, count in unnamed.items() if count)
+    missing = ", ".join(f"{rank} {count:,}" for rank, count in unnamed.items() if count)
     if missing:
         job.note(
             "note",
-            f"Of {len(summary.member):,} records, {missing}. A pair that lacks a name at a rank it needs "
-            "is in no row of the table by level but All pairs.",
+            f"Records without a name, of {len(summary.member):,}: {missing}. A pair that lacks a name at a rank "
+            "it needs is in no row of the table by level but All pairs.",
         )
     if not taxa.names["species"]:
         job.note(

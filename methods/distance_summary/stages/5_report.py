@@ -61,7 +61,8 @@ def stage(job: Job) -> None:
     figures(report, results)
     for rank in RANKS:
         taxon_table(report, rank, results["taxa"][rank])
-    extreme_tables(report, job.load("extremes"), pairs)
+    records = {record["record_id"]: record for record in read_jsonl(job.dir / "records_used.jsonl")}
+    extreme_tables(report, job.load("extremes"), pairs, records)
     left_out(report, job, selection)
     how(report, job, alignment)
     report.write(job.dir / "analysis_report.html")
@@ -153,12 +154,29 @@ def taxon_table(report: Report, rank: str, taxa: list[dict[str, Any]]) -> None:
         report.table(columns, rows, digits=dict.fromkeys(columns[3:], 3), whole=FILES[rank])
 
 
-def extreme_tables(report: Report, extremes: dict[str, list[list[Any]]], pairs: dict[str, Any]) -> None:
+def extreme_tables(
+    report: Report,
+    extremes: dict[str, list[list[Any]]],
+    pairs: dict[str, Any],
+    records: dict[str, dict[str, Any]],
+) -> None:
     report.section("Pairs to look at")
+    report.paragraph(
+        "Sites: common known bases. Ts, Tv: transitions and transversions among them.", small=True
+    )
     for rank, caption in EXTREMES.items():
-        if extremes[rank]:
-            columns = ("Record", "Record compared", "Sites", "Transitions", "Transversions", "Dist %")
-            rows = [(a, b, sites, ts, tv, distance) for a, b, _, sites, ts, tv, distance, _ in extremes[rank]]
+        below = "genus" if rank == "family" else "species"
+        names = (
+            [below.capitalize()]
+            if rank == "species"
+            else [below.capitalize(), f"{below.capitalize()} compared"]
+        )
+        columns = ("Record", "Record compared", *names, "Sites", "Ts", "Tv", "Dist %")
+        rows = []
+        for a, b, _, sites, ts, tv, distance, _ in extremes[rank]:
+            taxa = [records[record][below] for record in (a, b)][: len(names)]
+            rows.append((a, b, *taxa, sites, ts, tv, distance))
+        if rows:
             report.table(columns, rows, caption=caption, digits={"Dist %": 3})
     if not any(extremes.values()):
         report.paragraph("No pair shares a species, a genus or a family.")
@@ -188,9 +206,7 @@ def left_out(report: Report, job: Job, selection: dict[str, Any]) -> None:
 
 def how(report: Report, job: Job, alignment: dict[str, Any]) -> None:
     report.section("How it was done")
-    report.table(
-        ("Parameter", "Value"), [(k, "none" if v is None else str(v)) for k, v in job.parameters.items()]
-    )
+    report.table(("Parameter", "Value"), [(k, to_json(v).strip('"')) for k, v in job.parameters.items()])
     report.paragraph(f"Alignment: {alignment['how']}, {alignment['columns']} columns (alignment.fasta).")
     report.preformatted(FORMULAS)
     report.paragraph(SOURCES, small=True)

@@ -67,8 +67,13 @@ class Settings(BaseSettings):
     )
 
     # record store: at most one
+    records_kind: Literal["http", "bold-portal", "bold-data"] = Field(
+        "http", description="What speaks at RECORDS_URL: the HTTP contract, BOLD's portal, BOLD's data API."
+    )
     records_url: str | None = Field(
-        None, description="HTTP record store; {kind} (recordsets, sets) and {value} are filled in."
+        None,
+        description="HTTP record store; {kind} (recordsets, sets) and {value} are filled in."
+        " For BOLD the API's base address; its public one if not set.",
     )
     records_auth: Literal["bearer", "api-key"] = Field(
         "bearer", description="Header that carries the submitter's key."
@@ -92,6 +97,9 @@ class Settings(BaseSettings):
     )
     packaging_tasks: int = Field(4, ge=1, description="Packages built at the same time.")
     lock_seconds: float = Field(15, ge=2, description="How long the scheduler's lock outlives its holder.")
+    wrangle_failures: int = Field(
+        5, ge=0, description="Failures in a row that hold what has not started; 0 turns it off."
+    )
     max_recoveries: int = Field(3, ge=0, description="How often a package of a lost worker is put back.")
 
     # storage protocol: scheduler and workers must agree
@@ -177,6 +185,10 @@ class Settings(BaseSettings):
         ):
             if sum(getattr(self, name) is not None for name in choice) > 1:
                 problems.append(f"set only one of {', '.join(PREFIX + name.upper() for name in choice)}")
+        if self.records_kind != "http" and self.records_directory is not None:
+            problems.append(
+                f"{PREFIX}RECORDS_DIRECTORY cannot be set with {PREFIX}RECORDS_KIND={self.records_kind}"
+            )
         if self.queue_container == self.results_container:
             problems.append("the queue and results containers must differ")
         if problems:

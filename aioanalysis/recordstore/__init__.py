@@ -1,4 +1,4 @@
-"""Where records come from: an HTTP record store or a folder of record sets."""
+"""Where records come from: an HTTP record store, BOLD's portal or data API, or a folder of record sets."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from contextlib import asynccontextmanager
 
 from aioanalysis.interfaces import RecordStore
 from aioanalysis.recordstore.absent import NoRecordStore
+from aioanalysis.recordstore.bold_data import DATA, BoldData
+from aioanalysis.recordstore.bold_portal import PORTAL, BoldPortal
 from aioanalysis.recordstore.directory import DirectoryRecordStore
-from aioanalysis.recordstore.http import HttpRecordStore, open_session
+from aioanalysis.recordstore.http import HttpRecordStore
+from aioanalysis.recordstore.transport import open_session
 from aioanalysis.settings import Settings
 
 
@@ -18,7 +21,14 @@ async def open_record_store(settings: Settings) -> AsyncIterator[RecordStore]:
 
     Raises `Misconfigured` for an address that is none; whether the store is there, its `check` tells.
     """
-    if settings.records_url:
+    if settings.records_kind == "bold-portal":
+        async with open_session() as session:
+            yield BoldPortal(session, settings.records_url or PORTAL, longest=settings.time_limit)
+    elif settings.records_kind == "bold-data":
+        spool = settings.data_dir / "spool"
+        async with open_session() as session:
+            yield BoldData(session, settings.records_url or DATA, spool=spool, longest=settings.time_limit)
+    elif settings.records_url:
         async with open_session() as session:
             yield HttpRecordStore(session, settings.records_url, settings.records_auth)
     elif settings.records_directory:

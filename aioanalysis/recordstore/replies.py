@@ -79,15 +79,23 @@ def complaint(start: bytes, *, whole: bool, key: str) -> str | None:
 def words(body: bytes, key: str) -> str:
     """What an error's body says, for people: a JSON error's text, or a page without its markup.
 
-    The submitter's key is taken out, should the store repeat it.
+    The submitter's key (empty: none was sent) is taken out, should the store repeat it.
     """
     value = _json(body)
-    text = body.decode("utf-8", "replace") if value is None else _spoken(value)
+    return _plain(body.decode("utf-8", "replace") if value is None else _spoken(value), key)
+
+
+def spoken(value: Any, key: str) -> str:
+    """What an error's JSON value says, as `words` has it."""
+    return _plain(_spoken(value), key)
+
+
+def _plain(text: str, key: str) -> str:
     if "<" in text:
         text = re.sub(r"(?is)<(script|style|head)\b.*?(</\1\s*>|\Z)", " ", text)
         text = unescape(re.sub(r"(?s)<[^>]*(>|\Z)", " ", text))
     text = "".join(c if c.isprintable() else " " for c in text)
-    for form in (key, quote(key), quote(key, safe="")):
+    for form in (key, quote(key), quote(key, safe="")) if key else ():
         text = text.replace(form, "***")
     return " ".join(text.split())[:WORDS]
 

@@ -17,7 +17,8 @@ from aioanalysis.domain.job import Source
 from aioanalysis.domain.records import LineReader, Malformed, Truncated
 from aioanalysis.errors import AnalysisError, JobFailure, Misconfigured, Unavailable
 from aioanalysis.recordstore import HttpRecordStore
-from aioanalysis.recordstore.http import TIMEOUT, Auth, checked_template, open_session
+from aioanalysis.recordstore.http import Auth, checked_template
+from aioanalysis.recordstore.transport import TIMEOUT, open_session
 from tests.support.recordstub import RecordStub, raw_stub, record_stub
 from tests.support.waiting import eventually
 

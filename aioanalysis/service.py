@@ -11,7 +11,7 @@ from aiohttp import web
 
 from aioanalysis import logs
 from aioanalysis.aio import Tasks
-from aioanalysis.api.app import create_app
+from aioanalysis.api.app import create_app, make_runner
 from aioanalysis.api.context import ApiContext
 from aioanalysis.development import Development, prepared
 from aioanalysis.errors import Misconfigured, SystemFault
@@ -93,9 +93,7 @@ async def _listening(service: Service) -> AsyncIterator[str]:
             methods_dir=settings.methods_dir if settings.methods_dir.is_dir() else None,
         )
     )
-    runner = web.AppRunner(
-        app, handle_signals=False, access_log=None, shutdown_timeout=settings.drain_seconds / 2
-    )
+    runner = make_runner(app, shutdown_seconds=settings.drain_seconds / 2)
     try:
         await runner.setup()
         site = web.TCPSite(runner, settings.host, settings.port)

@@ -19,13 +19,12 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
     *health.ENDPOINTS,
 )
 
+LINGERING_SECONDS: Final = 2.0
+"""How long the rest of a refused body is read and thrown away, so that the client sees the answer."""
+
 
 def create_app(context: ApiContext) -> web.Application:
-    """The application over parts that somebody else opens and closes.
-
-    To be run with `web.AppRunner(app, access_log=None)`: it writes its own line a request, and its handlers
-    must not be cancelled when a client leaves (aiohttp's default).
-    """
+    """The application over parts that somebody else opens and closes; to be run by `make_runner`."""
     app = web.Application(
         middlewares=[tracing, authentication], client_max_size=context.settings.body_max_bytes
     )
@@ -38,3 +37,19 @@ def create_app(context: ApiContext) -> web.Application:
         else:
             app.router.add_route(endpoint.method, endpoint.path, endpoint.handler)
     return app
+
+
+def make_runner(app: web.Application, *, shutdown_seconds: float) -> web.AppRunner:
+    """The application's runner; a stop waits up to twice `shutdown_seconds` for running requests.
+
+    Handlers are not cancelled when a client leaves (aiohttp's default), bodies are not inflated, and each
+    request has its own line in the log already.
+    """
+    return web.AppRunner(
+        app,
+        handle_signals=False,
+        access_log=None,
+        auto_decompress=False,
+        lingering_time=LINGERING_SECONDS,
+        shutdown_timeout=shutdown_seconds,
+    )

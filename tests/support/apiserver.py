@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp import web
 from cryptography.fernet import Fernet
 
-from aioanalysis.api.app import create_app
+from aioanalysis.api.app import create_app, make_runner
 from aioanalysis.api.context import ApiContext
 from aioanalysis.domain.exchange import Container, Ending, RunMark, result_name
 from aioanalysis.domain.job import Job
@@ -108,7 +108,9 @@ class Api:
         """Put the job's package into results; its SHA-256."""
         digest = hashlib.sha256(body).hexdigest()
         metadata = replace(RunMark(uid=job.uid, attempt=1, nonce="n", sha256=digest), **mark).to_metadata()
-        await self.storage.write(Container.RESULTS, result_name(job.stem, ending), body, metadata=metadata)
+        await self.storage.write(
+            Container.RESULTS, result_name(stem_of(job), ending), body, metadata=metadata
+        )
         return digest
 
     async def complete_job(self, body: bytes, **changes: Any) -> Job:
@@ -164,7 +166,7 @@ async def open_api(
             ready=look,
             methods_dir=methods_dir,
         )
-        runner = web.AppRunner(create_app(context), access_log=None, shutdown_timeout=1)
+        runner = make_runner(create_app(context), shutdown_seconds=1)
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -183,6 +185,10 @@ async def open_api(
             )
         finally:
             await runner.cleanup()
+
+
+def stem_of(job: Job) -> str:
+    return f"{job.title}.{job.id}"
 
 
 def make_zip(members: Mapping[str, bytes], *, method: int = zipfile.ZIP_DEFLATED) -> bytes:

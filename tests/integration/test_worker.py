@@ -127,10 +127,14 @@ class Place:
         assert found is not None
         return found
 
-    async def running(self, stem: str, *, within: float = 30) -> dict[str, Any]:
+    async def running(
+        self, stem: str, *, within: float = 30, worker: asyncio.subprocess.Process | None = None
+    ) -> dict[str, Any]:
         """The run's progress once its second stage has begun."""
 
         async def look() -> dict[str, Any] | None:
+            if worker is not None and worker.returncode is not None:
+                raise RuntimeError(f"the worker ended: {self.process_log.read_text()[-2000:]}")
             if await self.storage.stat(RESULTS, progress_name(stem)) is None:
                 return None
             body = json.loads(await read_blob(self.storage, progress_name(stem)))
@@ -139,6 +143,10 @@ class Place:
         found = await eventually(look, within=within, every=0.1, what=f"progress of {stem}")
         assert found is not None
         return found
+
+    @property
+    def process_log(self) -> Path:
+        return self.settings.data_dir.parent / "process.log"
 
     def worker_folder(self, name: str = "w") -> Path:
         return self.settings.data_dir / "worker" / name
@@ -188,8 +196,7 @@ class Place:
     @asynccontextmanager
     async def process(self, **changes: Any) -> AsyncIterator[asyncio.subprocess.Process]:
         """A worker as a process of its own."""
-        log = self.settings.data_dir.parent / "process.log"
-        with log.open("ab") as out:
+        with self.process_log.open("ab") as out:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "aioanalysis", "worker",
                 env=self.environment(**changes), stdout=out, stderr=out,
@@ -637,7 +644,7 @@ async def test_wherever_a_worker_is_cancelled_nothing_of_it_is_left(place: Place
 
 async def kill_in_mid_run(place: Place, stem: str, **changes: Any) -> None:
     async with place.process(**changes) as process:
-        await place.running(stem)
+        await place.running(stem, worker=process)
         process.send_signal(signal.SIGKILL)
         await process.wait()
 
@@ -742,7 +749,7 @@ async def test_a_worker_stopped_for_longer_than_its_lease_commits_nothing_when_i
 ) -> None:
     stem = await enqueue(place.storage, new_stem("slow"), seconds=4)
     async with place.process(sample_interval=0.5) as process:
-        await place.running(stem)
+        await place.running(stem, worker=process)
         process.send_signal(signal.SIGSTOP)
         if place.exchange.real_time:
             await place.exchange.lapse(RESULTS, claim_name(stem))

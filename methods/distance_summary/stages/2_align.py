@@ -63,8 +63,8 @@ def told(doubtful: list[dict[str, Any]]) -> str:
     names = ", ".join(str(one["record_id"]) for one in doubtful[:10])
     text = (
         f"Sequences that do not fit the others: {len(doubtful)} (half of the others differ at more than "
-        f"{FAR:.0%} of sites, or less than {BESIDE:.0%} of the bases face the most complete sequence): a wrong "
-        "alignment, a reversed sequence or a contaminant? They were used: "
+        f"{FAR:.0%} of sites, or less than {BESIDE:.0%} of the bases face the most complete sequence): a "
+        "wrong alignment, a reversed sequence or a contaminant? They were used: "
         f"{names}{' and more' if len(doubtful) > 10 else ''}."
     )
     reversed_ones = [str(one["record_id"]) for one in doubtful if one["looks_reversed"]]

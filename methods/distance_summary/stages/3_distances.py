@@ -209,8 +209,8 @@ def notes(job: Job, summary: DistanceSummary, taxa: Taxa) -> None:
     if missing:
         job.note(
             "note",
-            f"Records without a name, of {len(summary.member):,}: {missing}. A pair that lacks a name at a rank "
-            "it needs is in no row of the table by level but All pairs.",
+            f"Records without a name, of {len(summary.member):,}: {missing}. A pair that lacks a name at a "
+            "rank it needs is in no row of the table by level but All pairs.",
         )
     if not taxa.names["species"]:
         job.note(

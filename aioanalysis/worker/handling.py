@@ -114,7 +114,7 @@ class Handling:
             while True:
                 done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 if work in done:
-                    return await self._worked(work)
+                    return await self._worked(work, {lost, aborted})
                 waiting -= done
                 if lost in done:
                     return End.LOST
@@ -123,7 +123,7 @@ class Handling:
                 if aborted in done:
                     return End.GIVEN_BACK
                 await cancel({work})
-                return await self._obey(orders.result())
+                return await self._obey(orders.result(), {lost, aborted})
         finally:
             await finish(self._halt(work, tasks), name=f"halt {stem}")
 
@@ -135,11 +135,11 @@ class Handling:
                 self._end = work.result()
         await cancel(tasks)
 
-    async def _worked(self, work: asyncio.Task[End]) -> End:
+    async def _worked(self, work: asyncio.Task[End], enders: set[asyncio.Task[Any]]) -> End:
         try:
             return work.result()
         except Ordered as order:
-            return await self._obey(order.action)
+            return await self._obey(order.action, enders)
         except Overtaken as error:
             log.warning("run_overtaken", cause=str(error))
             return End.OVERTAKEN
@@ -197,24 +197,34 @@ class Handling:
 
     # --- endings ---
 
-    async def _obey(self, action: str) -> End:
+    async def _obey(self, action: str, enders: set[asyncio.Task[Any]]) -> End:
         """kill keeps what there is under `attempts/`; interrupt and discard leave nothing."""
         log.info("run_ordered", action=action)
+        self._end = End.KILLED if action == "kill" else End.STOPPED
         await self._run.end()
-        if self._zip is not None:
-            await self._commit.withdraw(self._zip)
-        if action != "kill":
-            return End.STOPPED
+        keeping = asyncio.create_task(self._clear(keep=action == "kill"), name=f"obey {self.claim.stem}")
+        try:
+            await asyncio.wait({keeping, *enders}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel({keeping})
+        return self._end
+
+    async def _clear(self, *, keep: bool) -> None:
+        """Take away a zip that shall have no sidecar; `keep` the run so far."""
+        try:
+            if self._zip is not None:
+                await self._commit.withdraw(self._zip)
+            if keep:
+                await self._keep_killed()
+        except (AnalysisError, OSError) as error:
+            log.error("order_half_done", cause=str(error))
+
+    async def _keep_killed(self) -> None:
         body = killed(self._body or self._run.draft())
         stem, attempt = self.claim.stem, self.claim.package.attempt
-        try:
-            package = await self._put_zip(attempt_name(stem, attempt, KILLED_ZIP), body)
-            await self._commit.put_sidecar(
-                attempt_name(stem, attempt, KILLED_SIDECAR), sidecar(body, package)
-            )
-        except (AnalysisError, OSError) as error:
-            log.error("killed_run_not_kept", cause=str(error))
-        return End.KILLED
+        package = await self._put_zip(attempt_name(stem, attempt, KILLED_ZIP), body)
+        name = attempt_name(stem, attempt, KILLED_SIDECAR)
+        await self._commit.put_sidecar(name, sidecar(body, package))
 
     async def _close(self) -> None:
         """Leave nothing: container, lease or claim, progress, folder; in the order of who waits for it."""

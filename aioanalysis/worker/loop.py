@@ -110,8 +110,7 @@ class Worker:
                 await self._drain()
             finally:
                 await finish(self._end_runs(), name="end runs")
-        self._presence.state = "stopped"
-        await self._presence.tell()
+        await self._presence.say_goodbye()
         if crash.done() and not crash.cancelled():
             raise crash.result()
         log.info("worker_stopped", worker=self._host.instance.name)

@@ -7,7 +7,7 @@ from typing import Final
 
 from aioanalysis import logs
 from aioanalysis.domain.exchange import Container, Control, control_name
-from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing
+from aioanalysis.errors import Contested, Damaged, Missing
 from aioanalysis.interfaces import PackageStorage
 
 ACTIONS: Final = frozenset({"kill", "interrupt", "discard"})
@@ -37,8 +37,8 @@ class Orders:
             self._now.clear()
             try:
                 action = await self.read()
-            except AnalysisError as error:
-                log.warning("control_not_read", stem=self._stem, cause=str(error))
+            except Exception as error:
+                log.warning("control_not_read", stem=self._stem, cause=f"{type(error).__name__}: {error}")
             else:
                 if action is not None:
                     return action

@@ -31,6 +31,7 @@ from aioanalysis.worker.workspace import Instance
 
 PROGRESS_MAX_BYTES: Final = 64 * 1024
 LOG_TAIL_BYTES: Final = 256 * 1024
+GOODBYE_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 0.25  # changes that come together are told together
 STAGE_FIELDS: Final = ("stage", "stages", "script", "message", "records_done", "records_total")
 
@@ -163,6 +164,13 @@ class Presence:
                 async with asyncio.timeout(max(0.0, due - time.monotonic())):
                     await self._changed.wait()
                     await asyncio.sleep(SETTLE_SECONDS)
+
+    async def say_goodbye(self) -> None:
+        """The last word of a worker that stops, if it can be said soon."""
+        self._state = "stopped"
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(GOODBYE_SECONDS):
+                await self.tell()
 
     async def tell(self) -> None:
         try:

@@ -565,6 +565,33 @@ async def test_an_action_that_is_there_before_the_run_lets_nothing_begin(place: 
     assert await names_in(place.storage, RESULTS, stem) == []
 
 
+class KilledAtTheLast:
+    """Storage where a kill comes in between a run's zip and its sidecar."""
+
+    def __init__(self, storage: ExchangeStorage, stem: str) -> None:
+        self._storage = storage
+        self._stem = stem
+
+    def __getattr__(self, name: str) -> Any:
+        return self._write if name == "write" else getattr(self._storage, name)
+
+    async def _write(self, container: Container, name: str, *args: Any, **options: Any) -> Any:
+        info = await self._storage.write(container, name, *args, **options)
+        if name == f"{self._stem}.zip":
+            control = Control(attempt=1, action="kill").to_bytes()
+            await self._storage.write(RESULTS, control_name(self._stem), control)
+        return info
+
+
+async def test_a_kill_that_comes_just_before_the_commit_point_still_counts(place: Place) -> None:
+    stem = await enqueue(place.storage)
+    storage: Any = KilledAtTheLast(place.storage, stem)
+    assert await run_worker(storage, place.runtime, place.settings, asyncio.Event(), once=True) == 1
+    assert await names_in(place.storage, RESULTS, stem) == []
+    assert len(await names_in(place.storage, RESULTS, "attempts/")) == 2
+    assert await place.is_tidy()
+
+
 @pytest.mark.parametrize(
     "control", [Control(attempt=7, action="kill").to_bytes(), b"{", b'{"attempt": 1, "action": "dance"}']
 )

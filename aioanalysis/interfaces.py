@@ -26,7 +26,8 @@ from aioanalysis.domain.usage import Sample
 
 class LeaseState(StrEnum):
     HELD = "held"
-    FREE = "free"  # never held, released or lapsed
+    FREE = "free"  # never held, or released
+    LAPSED = "lapsed"  # ran out, and nobody has taken it since
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,6 +10,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 from aioanalysis import logs
+from aioanalysis.domain.actions import act, overridden
+from aioanalysis.domain.dependencies import Dependency
 from aioanalysis.domain.exchange import (
     Container,
     Control,
@@ -20,11 +22,13 @@ from aioanalysis.domain.exchange import (
     package_name,
     progress_log_name,
     progress_name,
+    snapshot_name,
 )
-from aioanalysis.domain.job import ID_ALPHABET, ID_LENGTH, HistoryEvent, Job, Source, Tombstone
+from aioanalysis.domain.frames import Frame, Hold
+from aioanalysis.domain.job import ID_ALPHABET, ID_LENGTH, HistoryEvent, Job, Source, Split, Tombstone
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import Action, State, check_action
-from aioanalysis.errors import AnalysisError, Contested, Missing, NotFound, Unavailable
+from aioanalysis.errors import AnalysisError, Contested, Forbidden, Missing, NotFound, Unavailable
 from aioanalysis.interfaces import Bell, ExchangeStorage, JobStore, LeaseState, User
 
 TRIES: Final = 20
@@ -46,6 +50,12 @@ class NewJob:
     selection: Selection | None = None
     record_count: int | None = None
     tags: tuple[str, ...] = ()
+    frames: tuple[Mapping[str, Any], ...] = ()
+    split: Split | None = None
+    after: tuple[Dependency, ...] = ()
+    hold: bool = False
+    retries: int = 0
+    resubmitted_from: str | None = None
 
 
 class Operations:
@@ -71,6 +81,7 @@ class Operations:
     async def submit(self, new: NewJob, user: User, key: str) -> Job:
         """Record a new job, all or nothing, and wake the scheduler."""
         now = self.clock()
+        frames = _first_frames(new)
         for _ in range(TRIES):
             job = Job(
                 id="".join(secrets.choice(ID_ALPHABET) for _ in range(ID_LENGTH)),
@@ -81,6 +92,12 @@ class Operations:
                 selection=new.selection,
                 record_count=new.record_count,
                 tags=new.tags,
+                split=new.split,
+                after=new.after,
+                retries=new.retries,
+                resubmitted_from=new.resubmitted_from,
+                state=frames[0].phase,
+                frames=frames,
                 submitter=user.name,
                 submitted_at=now,
                 expires_at=now + self._job_expiry,
@@ -89,7 +106,7 @@ class Operations:
                 last_updated=now,
                 history=(
                     HistoryEvent(
-                        at=now, event="submit", from_state=None, to_state=State.WAITING, by=user.name
+                        at=now, event="submit", from_state=None, to_state=frames[0].phase, by=user.name
                     ),
                 ),
             )
@@ -131,24 +148,40 @@ class Operations:
         """Set any state by hand; a live run is interrupted and what it leaves counts no more."""
 
         def decide(job: Job) -> Job:
-            check_action(job.state, Action.OVERRIDE)
-            return job.moved(
-                to,
-                event=Action.OVERRIDE.value,
-                by=user.name,
-                at=self.clock(),
-                attempt=job.attempt + 1,
-                error=job.error if to is State.FAILED else None,
-                packaging=None,
-                postponed=None,
-            )
+            return overridden(job, to, by=user.name, now=self.clock())
 
         try:
             job = await self.change(job_id, decide)
         except Missing:
             raise NotFound(f"there is no job {job_id}") from None
         log.info("job_overridden", job_id=job.id, state=job.state.value, by=user.name)
-        await self._interrupt(job.stem, "interrupt")
+        await self.bell.ring()
+        return job
+
+    async def act(self, job_id: str, action: Action, user: User, *, all_frames: bool = False) -> Job:
+        """Apply a control action, and wake the scheduler, which makes storage follow.
+
+        Raises `NotFound`, `InvalidTransition` with the actions that fit, `Forbidden` for what is an
+        administrator's to release.
+        """
+
+        def decide(job: Job) -> Job:
+            if action is Action.UNBLOCK and not user.sees_all:
+                _refuse_wrangled_method(job)
+            return act(
+                job,
+                action,
+                by=user.name,
+                now=self.clock(),
+                time_limit=self._time_limit,
+                all_frames=all_frames,
+            )
+
+        try:
+            job = await self.change(job_id, decide)
+        except Missing:
+            raise NotFound(f"there is no job {job_id}") from None
+        log.info("job_acted_on", job_id=job.id, action=action.value, state=job.state.value, by=user.name)
         await self.bell.ring()
         return job
 
@@ -178,7 +211,7 @@ class Operations:
         return Tombstone(
             id=job.id,
             uid=job.uid,
-            stems=(job.stem,),
+            stems=tuple(dict.fromkeys((job.name, *job.stems))),
             state=job.state,
             removed_at=now,
             keep_until=now + self._job_expiry,
@@ -187,23 +220,24 @@ class Operations:
     async def _remove_files(self, job: Job) -> None:
         """Best effort: the tombstone makes the scheduler sweep what is left."""
         try:
-            await self._interrupt(job.stem, "discard")
-            await self._withdraw(job)
-            await self.sweep(job.stem, job.uid)
+            for stem in dict.fromkeys((job.name, *job.stems)):
+                await self._discard(stem)
+                await self._withdraw(stem, job.uid)
+                await self.sweep(stem, job.uid)
         except AnalysisError as error:
             log.warning("removal_left_to_sweep", job_id=job.id, error=str(error))
 
-    async def _withdraw(self, job: Job) -> None:
-        name = package_name(job.stem)
+    async def _withdraw(self, stem: str, uid: str) -> None:
+        name = package_name(stem)
         package = await self.storage.stat(Container.QUEUE, name)
-        if package and PackageMeta.from_metadata(package.metadata).uid in (None, job.uid):
+        if package and PackageMeta.from_metadata(package.metadata).uid in (None, uid):
             await self.storage.delete(Container.QUEUE, name, etag=package.etag)
 
-    async def _interrupt(self, stem: str, action: str) -> None:
+    async def _discard(self, stem: str) -> None:
         """Tell the worker that holds the stem, if one does, to end its run."""
         claim = await self.storage.stat(Container.RESULTS, claim_name(stem))
         if claim is not None and claim.lease is LeaseState.HELD:
-            control = Control(attempt=PackageMeta.from_metadata(claim.metadata).attempt, action=action)
+            control = Control(attempt=PackageMeta.from_metadata(claim.metadata).attempt, action="discard")
             await self.storage.write(Container.RESULTS, control_name(stem), control.to_bytes())
 
     async def sweep(self, stem: str, uid: str) -> None:
@@ -214,9 +248,29 @@ class Operations:
                     await self._delete(blob.name)
         await self._delete(progress_name(stem))
         await self._delete(progress_log_name(stem))
+        await self._delete(snapshot_name(stem))
 
     async def _delete(self, name: str) -> None:
         try:
             await self.storage.delete(Container.RESULTS, name)
         except Contested:
             log.info("delete_refused", name=name)
+
+
+def _first_frames(new: NewJob) -> tuple[Frame, ...]:
+    """The runs of a new job: blocked while it is held or waits for others."""
+    holds = frozenset(
+        hold for hold, given in ((Hold.DEPENDENCIES, new.after), (Hold.USER, new.hold)) if given
+    )
+    phase = State.BLOCKED if holds else State.WAITING
+    if not new.frames:
+        return (Frame(phase=phase, holds=holds),)
+    return tuple(
+        Frame(number=number, params=params, phase=phase, holds=holds)
+        for number, params in enumerate(new.frames, start=1)
+    )
+
+
+def _refuse_wrangled_method(job: Job) -> None:
+    if any(Hold.METHOD in frame.holds for frame in job.frames):
+        raise Forbidden(f"{job.title} is held because its packages fail; an administrator can release it")

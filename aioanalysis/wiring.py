@@ -123,6 +123,7 @@ def _cadence(settings: Settings) -> Cadence:
         queue_limit=settings.queue_limit,
         packaging_tasks=settings.packaging_tasks,
         max_recoveries=settings.max_recoveries,
+        wrangle_failures=settings.wrangle_failures,
         lease_seconds=settings.lease_seconds,
         lease_grace_seconds=settings.lease_grace_seconds,
         spool=settings.data_dir / "spool",

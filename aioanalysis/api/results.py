@@ -73,7 +73,7 @@ async def _package(request: web.Request, ending: Ending) -> tuple[Job, BlobInfo]
     if job.state is not STATES[ending]:
         kind = "result" if ending is Ending.COMPLETE else "failed"
         raise Refused(f"A job that is {job.state} has no {kind} package.", state=job.state.value)
-    package = await request.app[CONTEXT].storage.stat(Container.RESULTS, result_name(job.stem, ending))
+    package = await request.app[CONTEXT].storage.stat(Container.RESULTS, result_name(job.name, ending))
     if package is None or RunMark.from_metadata(package.metadata).uid not in {None, job.uid}:
         raise NotFound("The job's package is not in storage; a job that failed before it ran has none.")
     return job, package
@@ -88,7 +88,7 @@ async def _send_package(
         "ETag": etag,
         "Accept-Ranges": "bytes",
         "Content-Type": "application/zip",
-        "Content-Disposition": f'attachment; filename="{result_name(job.stem, ending)}"',
+        "Content-Disposition": f'attachment; filename="{result_name(job.name, ending)}"',
     }
     if digest := _sha256(package):
         headers["Repr-Digest"] = f"sha-256=:{b64encode(bytes.fromhex(digest)).decode()}:"

@@ -25,15 +25,17 @@ class Withdraw:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Requeue:
-    """Take the claim's lease, look once more for a sidecar of its attempt, copy it back to the queue.
+class Recover:
+    """Put a claimed package back into the queue, under the next attempt.
 
-    `save`: the record `job` (queued, of a higher attempt) is to be written before the copy.
+    Takes the claim's lease, looks once more for a sidecar of its attempt, raises the attempt on the record
+    (unless that has been done), copies the package back, deletes the claim.
     """
 
-    job: Job
+    job_id: str
+    number: int | None
+    stem: str
     claim: ClaimedPackage
-    save: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,9 +81,10 @@ class Forget:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Admit:
-    """Begin packaging this job."""
+    """Begin packaging this run of the job."""
 
     job: Job
+    number: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,7 +94,7 @@ class Note:
     text: str
 
 
-Command = Save | Withdraw | Requeue | Interrupt | CleanUp | Archive | Sweep | Forget | Admit | Note
+Command = Save | Withdraw | Recover | Interrupt | CleanUp | Archive | Sweep | Forget | Admit | Note
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

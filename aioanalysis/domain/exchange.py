@@ -113,6 +113,11 @@ def attempt_name(stem: str, attempt: int, suffix: str) -> str:
     return f"{ATTEMPTS}{stem}.{attempt}{suffix}"
 
 
+def snapshot_name(name: str) -> str:
+    """`name` is a job's, `<title>.<id>`."""
+    return f"{SNAPSHOTS}{name}.jsonl.gz"
+
+
 def worker_name(worker: str) -> str:
     return f"{WORKERS}{worker}.json"
 

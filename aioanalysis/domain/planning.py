@@ -6,30 +6,26 @@ and nothing else. Records are saved before files are touched, so that a pass tha
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from aioanalysis.domain.commands import (
-    Admit,
-    Archive,
     CleanUp,
     Command,
     Forget,
     Interrupt,
-    Note,
-    Requeue,
     Save,
     Sweep,
     Withdraw,
     Work,
 )
-from aioanalysis.domain.exchange import Ending
+from aioanalysis.domain.frames import Frame, Hold, aggregate
 from aioanalysis.domain.job import Job, Tombstone
-from aioanalysis.domain.observation import ClaimedPackage, Observation, Outcome, QueuedPackage
-from aioanalysis.domain.outcomes import JobError, Reason
-from aioanalysis.domain.states import FINISHED, Event, State, after
+from aioanalysis.domain.observation import Observation
+from aioanalysis.domain.runs import Verdict, examine
+from aioanalysis.domain.states import FINISHED, Event, State
 
 SCHEDULER: Final = "scheduler"
 
@@ -40,15 +36,19 @@ def plan(
     now: datetime,
     *,
     max_recoveries: int,
+    wrangle_failures: int = 0,
     strangers: Mapping[str, Job | None] | None = None,
     tombstones: Sequence[Tombstone] = (),
 ) -> list[Work]:
     """Reconcile every job with what was seen.
 
     `jobs` are the unfinished ones; `strangers` maps stems in queue or claimed that belong to none of them to
-    their job, None where there is no such record. Admission is apart (`admissions`).
+    their job, None where there is no such record. Admission is apart (`admission`).
     """
-    work = [reconcile(job, seen, now, max_recoveries=max_recoveries) for job in jobs]
+    work = [
+        reconcile(job, seen, now, max_recoveries=max_recoveries, wrangle_failures=wrangle_failures)
+        for job in jobs
+    ]
     buried = {stem: tombstone for tombstone in tombstones for stem in tombstone.stems}
     for stem, job in (strangers or {}).items():
         work.append(_stranger(stem, job, buried.get(stem), seen, now))
@@ -56,164 +56,89 @@ def plan(
     return [item for item in work if item.commands]
 
 
-def reconcile(job: Job, seen: Observation, now: datetime, *, max_recoveries: int) -> Work:
-    """What the state of one job of one package becomes, and which of its files go."""
-    stem = job.stem
-    queued = _own(seen.queue.get(stem), job)
-    claim = _own(seen.claims.get(stem), job)
-    outcomes = [o for o in seen.outcomes.get(stem, ()) if o.mark.uid in (None, job.uid)]
-    stale = [o for o in outcomes if _attempt(o) is not None and (_attempt(o) or 0) < job.attempt]
-    current = [o for o in outcomes if o not in stale]
-    commands: list[Command] = [
-        Archive(stem=stem, ending=o.ending, attempt=_attempt(o) or job.attempt) for o in stale
-    ]
-
-    ended = _ended(job, current, now)
-    commands += ended or ()
-    ends_now = any(isinstance(command, Save) for command in commands)
-    if ends_now or job.state in FINISHED:
-        if ends_now or queued or claim:
-            commands += _put_away(stem, queued, claim)
-    elif now >= job.deadline:
-        commands.append(Save(job=_past_deadline(job, now)))
-        commands += [Withdraw(stem=stem, etag=queued.etag)] if queued else []
-    elif ended is not None:
-        pass  # an ending that cannot be read: the job stays as it is
-    elif queued is not None and queued.meta.attempt >= job.attempt:
-        commands += _in_queue(job, queued, claim, now)
-    else:
-        commands += [Withdraw(stem=stem, etag=queued.etag)] if queued else []
-        if claim is not None:
-            commands += _claimed(job, claim, seen, now, max_recoveries)
-        elif stem in seen.outcomes and job.packaging is None:
-            commands += _moved(job, Event.GONE, now)
+def reconcile(
+    job: Job, seen: Observation, now: datetime, *, max_recoveries: int, wrangle_failures: int = 0
+) -> Work:
+    """What becomes of one job: each of its runs, then the state that they make, in one `Save`."""
+    verdicts = [examine(job, frame, seen, now, max_recoveries=max_recoveries) for frame in job.frames]
+    after = _noted(job, verdicts, now)
+    after = _wrangled(after, verdicts, now, wrangle_failures)
+    after = _parents_seen(after, seen)
+    if after is job and job.state is not State.KILLED and job.state is not aggregate(job.frames):
+        after = job.noted("aggregate", by=SCHEDULER, at=now)
+    commands: list[Command] = [command for verdict in verdicts for command in verdict.before]
+    if after is not job:
+        commands.append(Save(job=after))
+    commands += [command for verdict in verdicts for command in verdict.after]
     return Work(job_id=job.id, commands=tuple(commands))
 
 
-def _own(package: Any, job: Job) -> Any:
-    """`package` if it is the job's: its uid, or of an older tool that writes none."""
-    return package if package is not None and package.meta.uid in (None, job.uid) else None
+def _noted(job: Job, verdicts: Sequence[Verdict], now: datetime) -> Job:
+    """The job with all changed runs, and one entry of its history for each kind of event."""
+    events: dict[Event, list[Frame]] = {}
+    for verdict in verdicts:
+        if verdict.event is not None:
+            events.setdefault(verdict.event, []).append(verdict.frame)
+    for event, frames in events.items():
+        changed = {frame.number: frame for frame in frames}
+        runs = [changed.get(frame.number, frame) for frame in job.frames]
+        note = _ranges([frame.number for frame in frames if frame.number is not None])
+        job = job.noted(event.value, by=SCHEDULER, at=now, frames=runs, note=note)
+    return job
 
 
-def _attempt(outcome: Outcome) -> int | None:
-    marked = outcome.mark.attempt
-    return outcome.sidecar.attempt if marked is None and outcome.sidecar else marked
+def _ranges(numbers: Sequence[int]) -> str | None:
+    """`frames 1-3, 7`; None for a job without frames."""
+    if not numbers:
+        return None
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][-1] + 1:
+            spans[-1] = [spans[-1][0], number]
+        else:
+            spans.append([number, number])
+    named = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+    return f"frame {named}" if len(numbers) == 1 else f"frames {named}"
 
 
-def _moved(job: Job, event: Event, now: datetime, **changes: Any) -> list[Command]:
-    """Save the job in the state that the table gives, if that or anything else about it changes."""
-    to = after(job.state, event)
-    changed = any(getattr(job, name) != value for name, value in changes.items())
-    if to is job.state and not changed:
-        return []
-    return [Save(job=job.moved(to, event=event.value, by=SCHEDULER, at=now, **changes))]
-
-
-def _ended(job: Job, outcomes: Sequence[Outcome], now: datetime) -> list[Command] | None:
-    """Commands for a run that has ended, None where none has: a result wins over a failure."""
-    by_ending = {outcome.ending: outcome for outcome in outcomes}
-    for ending, event in ((Ending.COMPLETE, Event.RESULT), (Ending.FAILED, Event.FAIL)):
-        outcome = by_ending.get(ending)
-        if outcome is None:
-            continue
-        if outcome.sidecar is None:
-            return [Note(text=f"the sidecar of {job.stem}{ending.value} cannot be read: {outcome.problem}")]
-        return _apply(job, outcome, event, now)
-    return None
-
-
-def _apply(job: Job, outcome: Outcome, event: Event, now: datetime) -> list[Command]:
-    sidecar = outcome.sidecar
-    if sidecar is None or after(job.state, event) is job.state:
-        return []
-    error = None
-    if event is Event.FAIL:
-        error = sidecar.error or JobError(reason=Reason.CONTAINER, message="the run failed and said nothing")
-    count = sidecar.packaged_count
-    return _moved(
-        job,
-        event,
-        now,
-        error=error,
-        usage=sidecar.usage,
-        attempt=max(job.attempt, _attempt(outcome) or job.attempt),
-        packaged_count=count if count is not None else job.packaged_count,
-        packaging=None,
-        postponed=None,
+def _wrangled(job: Job, verdicts: Sequence[Verdict], now: datetime, limit: int) -> Job:
+    """Count final failures in a row; at `limit` hold what has not started. 0 turns it off."""
+    if not job.has_frames or not limit:
+        return job
+    count, before = job.failures_in_row, job.failures_in_row
+    for verdict in verdicts:
+        if verdict.event is Event.RESULT:
+            count = 0
+        elif verdict.event in {Event.FAIL, Event.LEASE_EXHAUSTED} and verdict.frame.phase is State.FAILED:
+            count += 1
+    if count == before:
+        return job
+    job = replace(job, failures_in_row=count)
+    if count < limit or job.wrangled is not None:
+        return job
+    waiting = {State.WAITING, State.QUEUED}
+    last = [f"{f.number} ({f.error.reason.value})" for f in job.frames if f.phase is State.FAILED and f.error]
+    evidence = f"{count} frames in a row have failed, the last of them {', '.join(last[-limit:])}"
+    held = job.with_frames(
+        lambda frame: (
+            frame.entered(State.BLOCKED, holds=frozenset({Hold.WRANGLED}))
+            if frame.phase in waiting
+            else frame
+        )
     )
+    return job.noted("wrangle", by=SCHEDULER, at=now, frames=held, note=evidence, wrangled=evidence)
 
 
-def _past_deadline(job: Job, now: datetime) -> Job:
-    hours = (job.deadline - job.submitted_at).total_seconds() / 3600
-    text = f"the time limit of {hours:g} h from submission passed while the job was {job.state.value}"
-    if job.postponed is not None:
-        text += f"; its records could not be had: {job.postponed.text}"
-    return job.moved(
-        after(job.state, Event.DEADLINE),
-        event=Event.DEADLINE.value,
-        by=SCHEDULER,
-        at=now,
-        error=JobError(reason=Reason.TIME_LIMIT, message=text),
-        packaging=None,
-        postponed=None,
+def _parents_seen(job: Job, seen: Observation) -> Job:
+    """Remember how the parents of a job that is held ended: their records may expire before it starts."""
+    if not any(Hold.DEPENDENCIES in frame.holds for frame in job.frames):
+        return job
+    parents = {d.job: seen.parents[d.job].state for d in job.after if d.job in seen.parents}
+    after = tuple(
+        replace(d, seen=parents[d.job]) if parents.get(d.job, d.seen) in FINISHED and d.job in parents else d
+        for d in job.after
     )
-
-
-def _put_away(stem: str, queued: QueuedPackage | None, claim: ClaimedPackage | None) -> list[Command]:
-    withdraw: list[Command] = [Withdraw(stem=stem, etag=queued.etag)] if queued else []
-    if claim is not None and claim.held:
-        return withdraw
-    return [*withdraw, CleanUp(stem=stem, claim=claim)]
-
-
-def _in_queue(job: Job, queued: QueuedPackage, claim: ClaimedPackage | None, now: datetime) -> list[Command]:
-    """In the queue: also after a crash between upload and state write, or given back by a worker."""
-    count = queued.meta.records
-    commands = _moved(
-        job,
-        Event.QUEUE,
-        now,
-        attempt=queued.meta.attempt,
-        packaged_count=count if count is not None else job.packaged_count,
-        packaging=None,
-        postponed=None,
-    )
-    if claim is not None and not claim.held and claim.meta.attempt < queued.meta.attempt:
-        commands.append(CleanUp(stem=job.stem, claim=claim))
-    return commands
-
-
-def _claimed(
-    job: Job, claim: ClaimedPackage, seen: Observation, now: datetime, max_recoveries: int
-) -> list[Command]:
-    """Held by a worker, or lost. A lost one of an earlier attempt is a recovery that was broken off, or of a
-    job that has been put back: then it only stands in the way."""
-    attempt = claim.meta.attempt
-    current = attempt >= job.attempt
-    if not claim.lapsed or job.stem not in seen.outcomes:
-        return _moved(job, Event.CLAIM, now, attempt=attempt, packaging=None) if current else []
-    if not current and job.state in {State.QUEUED, State.RUNNING}:
-        return [Requeue(job=job, claim=claim, save=False)]
-    if not current:
-        return [CleanUp(stem=job.stem, claim=claim)]
-    if after(job.state, Event.LEASE) is not State.QUEUED and job.state is not State.QUEUED:
-        return []
-    if job.recoveries >= max_recoveries:
-        text = f"the worker {claim.meta.worker or 'unknown'} vanished, as did {job.recoveries} before it"
-        error = JobError(reason=Reason.WORKER_LOST, message=text)
-        return [
-            *_moved(job, Event.LEASE_EXHAUSTED, now, error=error),
-            CleanUp(stem=job.stem, claim=claim),
-        ]
-    back = job.moved(
-        State.QUEUED,
-        event=Event.LEASE.value,
-        by=SCHEDULER,
-        at=now,
-        attempt=attempt + 1,
-        recoveries=job.recoveries + 1,
-    )
-    return [Requeue(job=back, claim=claim, save=True)]
+    return job if after == job.after else replace(job, after=after)
 
 
 def _stranger(
@@ -253,40 +178,3 @@ def _bury(tombstone: Tombstone, seen: Observation, now: datetime) -> Work:
     if now >= tombstone.keep_until and not alive and not commands:
         commands.append(Forget(tombstone=tombstone))
     return Work(job_id=tombstone.id, commands=tuple(commands))
-
-
-def admissions(
-    jobs: Sequence[Job], seen: Observation, now: datetime, *, limit: int, busy: Collection[str]
-) -> list[Admit]:
-    """Which waiting jobs to package now, while fewer than `limit` packages are in the queue.
-
-    Submitters take turns: the next place goes to whoever has the fewest packages queued or being built;
-    within one submitter the oldest job goes first. `busy` are the ids being packaged, each with its place.
-    """
-    owners: Counter[str] = Counter(p.meta.owner for p in seen.queue.values() if p.meta.owner is not None)
-    owners.update(job.submitter for job in jobs if job.id in busy)
-    lines: dict[str, list[Job]] = {}
-    for job in sorted(jobs, key=lambda job: (job.submitted_at, job.id), reverse=True):
-        if _ready(job, seen, now) and job.id not in busy:
-            lines.setdefault(job.submitter, []).append(job)
-    admitted: list[Admit] = []
-    for _ in range(max(0, limit - len(seen.queue) - len(busy))):
-        if not lines:
-            break
-        name = min(lines, key=lambda name: (owners[name], lines[name][-1].submitted_at, name))
-        admitted.append(Admit(job=lines[name].pop()))
-        owners[name] += 1
-        if not lines[name]:
-            del lines[name]
-    return admitted
-
-
-def _ready(job: Job, seen: Observation, now: datetime) -> bool:
-    """Waiting, not put off, in time, and no package of any attempt exists (else a former run is ending)."""
-    return (
-        job.state is State.WAITING
-        and now < job.deadline
-        and (job.postponed is None or job.postponed.until <= now)
-        and job.stem not in seen.queue
-        and job.stem not in seen.claims
-    )

@@ -7,10 +7,10 @@ the frames, `phase` the row of the job's phase, `held` unblocks if a frame is bl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NoReturn
 
 from aioanalysis.errors import Refused
 
@@ -108,13 +108,18 @@ def check_action(state: State, action: Action) -> str:
     """The cell for `action`; raises `InvalidTransition` where the table says 409."""
     cell = answer(state, action)
     if cell == "409":
-        allowed = [a.value for a in allowed_actions(state)]
-        raise InvalidTransition(
-            f"'{action}' does not fit a job that is {state}; allowed now: {', '.join(allowed)}",
-            state=state,
-            allowed=allowed,
-        )
+        refuse(state, action, allowed_actions(state))
     return cell
+
+
+def refuse(state: State, action: Action, fitting: Sequence[Action]) -> NoReturn:
+    """Raise `InvalidTransition` for `action` in `state`, saying which would fit."""
+    allowed = [a.value for a in fitting]
+    raise InvalidTransition(
+        f"'{action}' does not fit a job that is {state}; allowed now: {', '.join(allowed)}",
+        state=state,
+        allowed=allowed,
+    )
 
 
 FINISHED: Final = frozenset({State.COMPLETE, State.FAILED, State.KILLED})

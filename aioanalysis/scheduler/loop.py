@@ -35,6 +35,7 @@ class Cadence:
     queue_limit: int
     packaging_tasks: int
     max_recoveries: int
+    wrangle_failures: int
     lease_seconds: int
     lease_grace_seconds: float
     spool: Path
@@ -124,6 +125,7 @@ class Scheduler:
             packager,
             queue_limit=cadence.queue_limit,
             max_recoveries=cadence.max_recoveries,
+            wrangle_failures=cadence.wrangle_failures,
         )
 
     async def _wait(self, seconds: float, holding: Holding, stop: asyncio.Event) -> bool:

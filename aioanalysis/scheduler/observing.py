@@ -26,7 +26,7 @@ from aioanalysis.domain.exchange import (
 )
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.observation import ClaimedPackage, Observation, Outcome, QueuedPackage
-from aioanalysis.domain.states import FINISHED, State
+from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing, Unavailable
 from aioanalysis.interfaces import BlobInfo, ExchangeStorage, LeaseState
 
@@ -61,7 +61,10 @@ class Observer:
         suspects = _suspects(jobs, queue, claims, names)
         outcomes = await self._look_up(suspects)
         if full:
-            outcomes = {**{job.stem: () for job in jobs if job.stem not in suspects}, **outcomes}
+            outcomes = {
+                **{stem: () for job in jobs for stem in job.stems if stem not in suspects},
+                **outcomes,
+            }
         return Observation(queue=queue, claims=claims, outcomes=outcomes, remains=frozenset(names))
 
     async def _packages(self, container: Container) -> AsyncIterator[tuple[str, BlobInfo]]:
@@ -81,8 +84,13 @@ class Observer:
                 lapsed = self._clock() - since >= self._grace_seconds
             else:
                 self._free_since[stem] = (blob.etag, self._clock())
-        meta = PackageMeta.from_metadata(blob.metadata)
-        return ClaimedPackage(meta=meta, etag=blob.etag, held=held, lapsed=lapsed)
+        return ClaimedPackage(
+            meta=PackageMeta.from_metadata(blob.metadata),
+            etag=blob.etag,
+            held=held,
+            lapsed=lapsed,
+            released=blob.lease is LeaseState.FREE,
+        )
 
     async def _result_names(self) -> Mapping[str, frozenset[Ending]]:
         """Per stem with files in results (claims aside): the endings that have a sidecar."""
@@ -96,7 +104,7 @@ class Observer:
                 stem, ending, is_sidecar = parsed
                 found[stem] |= {ending} if is_sidecar else set()
             elif folder:
-                stem = bare.rpartition(".")[0]
+                stem = ".".join(bare.split(".", 2)[:2])
                 if parse_stem(stem):
                     found[stem] |= set()
         return {stem: frozenset(endings) for stem, endings in found.items()}
@@ -165,14 +173,15 @@ def _suspects(
     """
     suspects = set()
     for job in jobs:
-        stem = job.stem
-        claim = claims.get(stem)
-        if claim is not None:
-            if not claim.held:
+        for frame in job.frames:
+            stem = job.stem(frame)
+            claim = claims.get(stem)
+            if claim is not None:
+                if not claim.held:
+                    suspects.add(stem)
+            elif stem not in queue and frame.phase in {State.QUEUED, State.RUNNING}:
                 suspects.add(stem)
-        elif stem not in queue and job.state in {State.QUEUED, State.RUNNING}:
-            suspects.add(stem)
-        wanted = {Ending.COMPLETE} if job.state in FINISHED else set(Ending)
-        if wanted & names.get(stem, frozenset()):
-            suspects.add(stem)
+            wanted = {Ending.COMPLETE} if frame.phase is State.FAILED else set(Ending)
+            if frame.phase is not State.COMPLETE and wanted & names.get(stem, frozenset()):
+                suspects.add(stem)
     return suspects

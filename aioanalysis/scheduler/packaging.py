@@ -1,46 +1,41 @@
-"""Builds the packages of admitted jobs, in bounded tasks beside the pass."""
+"""Builds the packages of admitted runs, in bounded tasks beside the pass."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-import tarfile
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Final
+from typing import IO, Any, Final
 
 from aioanalysis import logs
-from aioanalysis.aio import Tasks, in_thread
-from aioanalysis.domain.exchange import (
-    PARAMS_MEMBER,
-    RECORDS_MEMBER,
-    Container,
-    PackageMeta,
-    package_name,
-)
-from aioanalysis.domain.job import Job, Packaging, Postponement
+from aioanalysis.aio import Tasks
+from aioanalysis.domain.admission import Run
+from aioanalysis.domain.exchange import Container, PackageMeta, package_name
+from aioanalysis.domain.frames import Frame, Packaging, Part, Postponement
+from aioanalysis.domain.job import Job, Split
 from aioanalysis.domain.outcomes import JobError, Reason
-from aioanalysis.domain.records import LineReader, Malformed, Truncated
+from aioanalysis.domain.planning import SCHEDULER
+from aioanalysis.domain.records import Malformed, Truncated
 from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Contested, JobFailure, Missing, Unavailable
 from aioanalysis.interfaces import BlobInfo, Condition, RecordStore, RecordStream
 from aioanalysis.operations import Operations
+from aioanalysis.scheduler.snapshots import Cutter, open_part, write_snapshot
+from aioanalysis.scheduler.spooling import Taken, Tar, take_records
 
-CHUNK: Final = 1024 * 1024
 FIRST_PAUSE: Final = 2.0
 LONGEST_PAUSE: Final = 300.0
-BY: Final = "scheduler"
 log = logs.get()
 
 
 class Packager:
-    """Packages jobs under one fencing number, at most `tasks` at a time.
+    """Packages runs under one fencing number, at most `limit` at a time.
 
-    `busy` are the ids admitted and not yet done: each has a reserved place in the queue. Records are written
+    `busy` are the runs admitted and not yet done: each has a reserved place in the queue. Records are written
     to a spool file, checked and selected line by line, and sent from there: memory does not grow with them.
     """
 
@@ -63,80 +58,116 @@ class Packager:
         self._fence = fence
         self._spool = spool
         self._places = asyncio.Semaphore(limit)
-        self._busy: set[str] = set()
+        self._busy: set[Run] = set()
 
     @property
-    def busy(self) -> Collection[str]:
+    def busy(self) -> Collection[Run]:
         return frozenset(self._busy)
 
-    def admit(self, job: Job) -> None:
-        """Begin packaging `job` in a task of its own."""
-        self._busy.add(job.id)
-        self._tasks.start(self._package(job.id), name=f"package {job.id}")
+    def admit(self, job: Job, number: int | None) -> None:
+        """Begin packaging a run of `job` in a task of its own."""
+        self._busy.add((job.id, number))
+        self._tasks.start(self._package(job.id, number), name=f"package {job.id} {number or ''}")
 
-    async def _package(self, job_id: str) -> None:
-        """Package one job; whatever happens ends up on its record or in the log, never in the pass."""
+    async def _package(self, job_id: str, number: int | None) -> None:
+        """Package one run; whatever happens ends up on its record or in the log, never in the pass."""
         try:
             async with self._places:
-                job = await self._operations.change(job_id, self._intend, fence=self._fence)
-                if job.state is State.WAITING and job.packaging is not None:
-                    await self._build(job)
+                job = await self._change(job_id, number, self._intend, event=None)
+                frame = job.frame(number)
+                if frame is not None and frame.phase is State.WAITING and frame.packaging is not None:
+                    await self._build(job, frame)
         except (Missing, Contested) as error:
-            log.info("packaging_overtaken", job_id=job_id, reason=str(error))
+            log.info("packaging_overtaken", job_id=job_id, frame=number, reason=str(error))
         except AnalysisError as error:
-            log.warning("packaging_failed", job_id=job_id, error=str(error))
+            log.warning("packaging_failed", job_id=job_id, frame=number, error=str(error))
         finally:
-            self._busy.discard(job_id)
+            self._busy.discard((job_id, number))
 
-    def _intend(self, job: Job) -> Job | None:
-        if job.state is not State.WAITING:
-            return None
-        return replace(job, packaging=Packaging(fence=self._fence, since=self._operations.clock()))
-
-    async def _build(self, job: Job) -> None:
+    async def _build(self, job: Job, frame: Frame) -> None:
         try:
-            await self._upload(job)
+            if job.split is not None and not job.has_frames:
+                await self._cut(job, frame, job.split)
+            else:
+                await self._upload(job, frame)
         except JobFailure as failure:
-            await self._fail(job, failure)
+            await self._fail(job, frame, failure)
         except Malformed as error:
-            await self._fail(job, JobFailure(Reason.RECORDS, f"the records are malformed: {error}"))
+            malformed = JobFailure(Reason.RECORDS, f"the records are malformed: {error}")
+            await self._fail(job, frame, malformed)
         except (Unavailable, Truncated) as error:
-            await self._postpone(job, str(error), getattr(error, "retry_after", None))
+            await self._postpone(job, frame, str(error), getattr(error, "retry_after", None))
         except (Missing, Contested):
             raise
         except Exception as error:
-            log.exception("packaging_broken", job_id=job.id)
-            await self._postpone(job, f"packaging failed: {type(error).__name__}", None)
+            log.exception("packaging_broken", job_id=job.id, frame=frame.number)
+            await self._postpone(job, frame, f"packaging failed: {type(error).__name__}", None)
 
-    async def _upload(self, job: Job) -> None:
-        key = await self._operations.jobs.key(job.id)
-        self._spool.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=self._spool) as spool:
-            async with self._records.open(job.source, key) as stream:
-                count = await _take(stream, job, spool)
-            package = await self._write(job, spool, count)
+    # --- the two kinds of work ---
+
+    async def _upload(self, job: Job, frame: Frame) -> None:
+        with self._spooled() as spool:
+            taken = Taken(spool)
+            async with self._open(job, frame) as stream:
+                await take_records(stream, None if frame.part else job.selection, taken)
+            package = await self._write(job, frame, spool, taken.count)
         if self._packaged is not None:
             self._packaged()
         try:
-            await self._operations.change(
-                job.id, lambda now: self._queued(now, job, count), fence=self._fence
+            await self._change(
+                job.id, frame.number, lambda now: _queued(now, frame, taken.count), event="queue"
             )
         except Missing:
             await self._storage.delete(Container.QUEUE, package.name, etag=package.etag)
-            log.info("package_withdrawn", stem=job.stem, reason="the job has been removed")
+            log.info("package_withdrawn", stem=job.stem(frame), reason="the job has been removed")
+        else:
+            log.info("run_packaged", stem=job.stem(frame), records=taken.count, attempt=frame.attempt)
 
-    async def _write(self, job: Job, spool: IO[bytes], count: int) -> BlobInfo:
-        tar = _Tar(job, spool)
+    async def _cut(self, job: Job, frame: Frame, split: Split) -> None:
+        """Fetch the records of a job with `split` once, and make its frames of them."""
+        with self._spooled() as spool:
+            cutter = Cutter(spool, split)
+            async with self._open(job, frame) as stream:
+                await take_records(stream, job.selection, cutter)
+            parts = await write_snapshot(self._storage, job, cutter, str(self._spool))
+
+        def decide(now: Job) -> Job | None:
+            only = now.frame(None)
+            if not now.is_uncut or only is None or only.attempt != frame.attempt:
+                return None
+            at, note = self._operations.clock(), f"{cutter.count} records in {len(parts)} frames"
+            return now.noted("split", by=SCHEDULER, at=at, frames=_frames(only, parts), note=note)
+
+        await self._operations.change(job.id, decide, fence=self._fence)
+        log.info("job_split", job_id=job.id, frames=len(parts), records=cutter.count)
+
+    def _spooled(self) -> IO[bytes]:
+        self._spool.mkdir(parents=True, exist_ok=True)
+        return TemporaryFile(dir=self._spool)
+
+    @asynccontextmanager
+    async def _open(self, job: Job, frame: Frame) -> AsyncIterator[RecordStream]:
+        if frame.part is not None:
+            async with open_part(self._storage, job, frame.part) as stream:
+                yield stream
+        else:
+            key = await self._operations.jobs.key(job.id)
+            async with self._records.open(job.source, key) as stream:
+                yield stream
+
+    async def _write(self, job: Job, frame: Frame, spool: IO[bytes], count: int) -> BlobInfo:
+        stem = job.stem(frame)
+        tar = Tar(stem, {**job.params, **frame.params}, spool, job.submitted_at)
         meta = PackageMeta(
             uid=job.uid,
-            attempt=job.attempt,
+            attempt=frame.attempt,
             owner=job.submitter,
             submitted_at=job.submitted_at,
             deadline=job.deadline,
             expires_at=job.expires_at,
             records=count,
         )
-        name = package_name(job.stem)
+        name = package_name(stem)
         try:
             return await self._storage.write(
                 Container.QUEUE,
@@ -148,114 +179,68 @@ class Packager:
         except Contested:
             there = await self._storage.stat(Container.QUEUE, name)
             found = PackageMeta.from_metadata(there.metadata) if there else None
-            if there and found and (found.uid, found.attempt) == (job.uid, job.attempt):
+            if there and found and (found.uid, found.attempt) == (job.uid, frame.attempt):
                 return there  # ours: the reply was lost, or a scheduler before us got as far
             raise Unavailable(f"another package called {name} is in the queue") from None
 
-    def _queued(self, now: Job, packaged: Job, count: int) -> Job | None:
-        """The job after the upload; None if a pass has seen the package before us."""
-        if now.state is State.WAITING and now.attempt == packaged.attempt:
-            at = self._operations.clock()
-            changes = {"packaged_count": count, "packaging": None, "postponed": None}
-            log.info("job_packaged", job_id=now.id, title=now.title, records=count, attempt=now.attempt)
-            return now.moved(State.QUEUED, event="queue", by=BY, at=at, **changes)
-        return None
+    # --- the record ---
 
-    async def _fail(self, job: Job, failure: JobFailure) -> None:
+    async def _change(
+        self,
+        job_id: str,
+        number: int | None,
+        decide: Callable[[Frame], Frame | None],
+        *,
+        event: str | None,
+    ) -> Job:
+        """Change one waiting run on the record; with `event` the history tells it."""
+
+        def apply(job: Job) -> Job | None:
+            frame = job.frame(number)
+            changed = decide(frame) if frame is not None and frame.phase is State.WAITING else None
+            if changed is None:
+                return None
+            frames = job.with_frame(changed)
+            if event is None:
+                return replace(job, frames=frames)
+            note = None if number is None else f"frame {number}"
+            return job.noted(event, by=SCHEDULER, at=self._operations.clock(), frames=frames, note=note)
+
+        return await self._operations.change(job_id, apply, fence=self._fence)
+
+    def _intend(self, frame: Frame) -> Frame:
+        return replace(frame, packaging=Packaging(fence=self._fence, since=self._operations.clock()))
+
+    async def _fail(self, job: Job, frame: Frame, failure: JobFailure) -> None:
         error = JobError(reason=Reason(failure.reason), message=failure.text)
+        await self._change(
+            job.id, frame.number, lambda now: now.entered(State.FAILED, error=error), event="fail"
+        )
+        log.info(
+            "run_unpackable", job_id=job.id, frame=frame.number, reason=failure.reason, error=failure.text
+        )
 
-        def decide(now: Job) -> Job | None:
-            if now.state is not State.WAITING:
-                return None
-            at = self._operations.clock()
-            changes = {"error": error, "packaging": None, "postponed": None}
-            return now.moved(State.FAILED, event="fail", by=BY, at=at, **changes)
-
-        await self._operations.change(job.id, decide, fence=self._fence)
-        log.info("job_unpackable", job_id=job.id, reason=failure.reason, error=failure.text)
-
-    async def _postpone(self, job: Job, text: str, retry_after: float | None) -> None:
-        def decide(now: Job) -> Job | None:
-            if now.state is not State.WAITING:
-                return None
-            tries = now.postponed.tries + 1 if now.postponed else 1
-            pause = max(min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE), retry_after or 0)
-            until = self._operations.clock() + timedelta(seconds=pause)
-            return replace(now, packaging=None, postponed=Postponement(until=until, tries=tries, text=text))
-
-        put_off = await self._operations.change(job.id, decide, fence=self._fence)
-        tries = put_off.postponed.tries if put_off.postponed else 0
-        log.warning("packaging_postponed", job_id=job.id, error=text, tries=tries)
+    async def _postpone(self, job: Job, frame: Frame, text: str, retry_after: float | None) -> None:
+        tries = frame.postponed.tries + 1 if frame.postponed else 1
+        pause = max(min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE), retry_after or 0)
+        until = self._operations.clock() + timedelta(seconds=pause)
+        put_off = Postponement(until=until, tries=tries, text=text)
+        await self._change(
+            job.id, frame.number, lambda now: replace(now, packaging=None, postponed=put_off), event=None
+        )
+        log.warning("packaging_postponed", job_id=job.id, frame=frame.number, error=text, tries=tries)
 
 
-async def _take(stream: RecordStream, job: Job, spool: IO[bytes]) -> int:
-    """Write the selected records to `spool`, return their number.
-
-    Raises `Malformed`, `Truncated` (also when fewer came than were announced), `Unavailable`, and
-    `JobFailure` when none is left.
-    """
-    reader = LineReader()
-    taken = read = 0
-
-    def keep(chunk: bytes | None) -> tuple[int, int]:
-        lines = reader.close() if chunk is None else reader.feed(chunk)
-        kept = came = 0
-        for line, record in lines:
-            came += 1
-            if job.selection is None or job.selection.takes(record):
-                spool.write(line)
-                kept += 1
-        return kept, came
-
-    async for chunk in stream.chunks():
-        kept, came = await in_thread(keep, chunk)
-        taken, read = taken + kept, read + came
-    kept, came = await in_thread(keep, None)
-    taken, read = taken + kept, read + came
-    if stream.announced is not None and read < stream.announced:
-        raise Truncated(f"the record store announced {stream.announced} records and sent {read}")
-    if taken == 0:
-        selected = f" of {read} after the selection" if job.selection else ""
-        raise JobFailure(Reason.RECORDS, f"there are no records{selected}")
-    return taken
+def _queued(now: Frame, packaged: Frame, count: int) -> Frame | None:
+    """The run after its upload; None if it has been put back meanwhile."""
+    if now.attempt != packaged.attempt:
+        return None
+    return now.entered(State.QUEUED, packaged_count=count)
 
 
-class _Tar:
-    """The package as a stream: `<stem>/params.json`, then `<stem>/records.jsonl` from the spool file."""
-
-    def __init__(self, job: Job, spool: IO[bytes]) -> None:
-        self._job = job
-        self._spool = spool
-        self._sha256 = hashlib.sha256()
-
-    @property
-    def sha256(self) -> str:
-        """Of all that `chunks` has given."""
-        return self._sha256.hexdigest()
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        params = json.dumps(self._job.params, ensure_ascii=False, allow_nan=False).encode()
-        size = self._spool.seek(0, 2)
-        self._spool.seek(0)
-        head = self._header(PARAMS_MEMBER, len(params)) + params + _padding(len(params))
-        yield self._hashed(head + self._header(RECORDS_MEMBER, size))
-        while chunk := await in_thread(self._read):
-            yield chunk
-        yield self._hashed(_padding(size) + bytes(2 * tarfile.BLOCKSIZE))
-
-    def _read(self) -> bytes:
-        return self._hashed(self._spool.read(CHUNK))
-
-    def _hashed(self, data: bytes) -> bytes:
-        self._sha256.update(data)
-        return data
-
-    def _header(self, member: str, size: int) -> bytes:
-        info = tarfile.TarInfo(f"{self._job.stem}/{member}")
-        info.size = size
-        info.mtime = int(self._job.submitted_at.timestamp())
-        return info.tobuf(format=tarfile.PAX_FORMAT)
-
-
-def _padding(size: int) -> bytes:
-    return bytes(-size % tarfile.BLOCKSIZE)
+def _frames(only: Frame, parts: Iterable[Part]) -> list[Frame]:
+    common: dict[str, Any] = {"params": only.params, "phase": only.phase, "holds": only.holds}
+    return [
+        Frame(number=number, part=part, attempt=only.attempt, **common)
+        for number, part in enumerate(parts, start=1)
+    ]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Final
 
 from aioanalysis import logs
-from aioanalysis.domain.commands import Admit, Requeue, Save, Work
+from aioanalysis.domain.admission import admissions
+from aioanalysis.domain.commands import Admit, Recover, Save, Work
+from aioanalysis.domain.dependencies import Parent
 from aioanalysis.domain.exchange import parse_stem
-from aioanalysis.domain.job import Job
+from aioanalysis.domain.frames import Hold
+from aioanalysis.domain.job import Job, Tombstone
 from aioanalysis.domain.observation import Observation
-from aioanalysis.domain.planning import admissions, plan
+from aioanalysis.domain.planning import plan
 from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing
 from aioanalysis.interfaces import Tombstones
@@ -21,6 +25,7 @@ from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.performing import Performer
 
+UNDER_WAY: Final = frozenset({State.QUEUED, State.RUNNING, State.FAILING, State.RETRYING})
 log = logs.get()
 
 
@@ -49,6 +54,7 @@ class Passes:
         *,
         queue_limit: int,
         max_recoveries: int,
+        wrangle_failures: int,
     ) -> None:
         self._operations = operations
         self._jobs = operations.jobs
@@ -58,6 +64,7 @@ class Passes:
         self._packager = packager
         self._queue_limit = queue_limit
         self._max_recoveries = max_recoveries
+        self._wrangle_failures = wrangle_failures
 
     async def run(self, *, full: bool) -> PassSummary:
         """One pass. Raises `Unavailable` when job store or storage cannot be observed; nothing is lost."""
@@ -67,10 +74,17 @@ class Passes:
             log.error("job_damaged", job_id=job_id, problem=problem)
         tombstones = await self._tombstones.tombstones()
         seen = await self._observer.observe(jobs, full=full)
+        seen = replace(seen, parents=await self._parents(jobs, tombstones))
         now = self._operations.clock()
         strangers = await self._strangers(jobs, seen)
         work = plan(
-            jobs, seen, now, max_recoveries=self._max_recoveries, strangers=strangers, tombstones=tombstones
+            jobs,
+            seen,
+            now,
+            max_recoveries=self._max_recoveries,
+            wrangle_failures=self._wrangle_failures,
+            strangers=strangers,
+            tombstones=tombstones,
         )
         moved = await self._perform(work)
         admitted = self._admit([job for job in jobs if job.id not in moved], seen, now)
@@ -80,7 +94,7 @@ class Passes:
             or moved
             or self._packager.busy
             or seen.claims
-            or any(job.state in {State.QUEUED, State.RUNNING} for job in jobs)
+            or any(job.state in UNDER_WAY for job in jobs)
         )
         return PassSummary(
             full=full,
@@ -91,9 +105,30 @@ class Passes:
             seconds=time.monotonic() - began,
         )
 
+    async def _parents(self, jobs: Sequence[Job], tombstones: Sequence[Tombstone]) -> Mapping[str, Parent]:
+        """The jobs that blocked ones wait for, as they are now; of removed ones the final state."""
+        wanted = {
+            dependency.job
+            for job in jobs
+            if any(Hold.DEPENDENCIES in frame.holds for frame in job.frames)
+            for dependency in job.after
+        }
+        if not wanted:
+            return {}
+        parents = {t.id: Parent(state=t.state, frames={}) for t in tombstones if t.id in wanted}
+        known = {job.id: job for job in jobs if job.id in wanted}
+        for job_id in wanted - known.keys():
+            try:
+                job = await self._jobs.get(job_id)
+            except Damaged:
+                continue
+            if job is not None:
+                known[job_id] = job
+        return parents | {job_id: _parent(job) for job_id, job in known.items()}
+
     async def _strangers(self, jobs: Sequence[Job], seen: Observation) -> dict[str, Job | None]:
         """Stems in queue or claimed that belong to no unfinished job: each with its complete job, or None."""
-        known = {job.stem for job in jobs}
+        known = {stem for job in jobs for stem in job.stems}
         strangers: dict[str, Job | None] = {}
         for stem in {*seen.queue, *seen.claims} - known:
             parts = parse_stem(stem)
@@ -103,7 +138,7 @@ class Passes:
                 job = await self._jobs.get(parts.job_id)
             except Damaged:
                 continue  # told above; its files stay
-            if job is None or (job.stem == stem and job.state is State.COMPLETE):
+            if job is None or (stem in job.stems and job.state is State.COMPLETE):
                 strangers[stem] = job
         return strangers
 
@@ -114,7 +149,7 @@ class Passes:
         """
         moved = set()
         for item in work:
-            if any(isinstance(command, Save | Requeue) for command in item.commands):
+            if any(isinstance(command, Save | Recover) for command in item.commands):
                 moved.add(item.job_id)
             try:
                 await self._performer.perform(item)
@@ -129,5 +164,10 @@ class Passes:
     def _admit(self, jobs: Sequence[Job], seen: Observation, now: datetime) -> Sequence[Admit]:
         admitted = admissions(jobs, seen, now, limit=self._queue_limit, busy=self._packager.busy)
         for admit in admitted:
-            self._packager.admit(admit.job)
+            self._packager.admit(admit.job, admit.number)
         return admitted
+
+
+def _parent(job: Job) -> Parent:
+    frames = {frame.number: frame.phase for frame in job.frames if frame.number is not None}
+    return Parent(state=job.state, frames=frames)

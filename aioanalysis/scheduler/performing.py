@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import assert_never
+from typing import Final, assert_never
 from uuid import uuid4
 
 from aioanalysis import logs
@@ -16,7 +16,7 @@ from aioanalysis.domain.commands import (
     Forget,
     Interrupt,
     Note,
-    Requeue,
+    Recover,
     Save,
     Sweep,
     Withdraw,
@@ -36,11 +36,15 @@ from aioanalysis.domain.exchange import (
     sidecar_name,
 )
 from aioanalysis.domain.job import Job
+from aioanalysis.domain.planning import SCHEDULER
+from aioanalysis.domain.runs import recovered
+from aioanalysis.domain.states import State
 from aioanalysis.errors import Contested
 from aioanalysis.interfaces import Condition, Tombstones
 from aioanalysis.operations import Operations
 from aioanalysis.scheduler.observing import Observer
 
+LIVE: Final = frozenset({State.WAITING, State.QUEUED, State.RUNNING})
 log = logs.get()
 
 
@@ -62,6 +66,7 @@ class Performer:
         self._tombstones = tombstones
         self._fence = fence
         self._lease_seconds = lease_seconds
+        self._told: dict[str, Control] = {}
 
     async def perform(self, work: Work) -> None:
         """Perform in order; raises `Contested` or `Missing` when the job has changed: the rest is left."""
@@ -74,11 +79,10 @@ class Performer:
                 await self._save(job)
             case Withdraw(stem=stem, etag=etag):
                 await self._withdraw(stem, etag)
-            case Requeue():
-                await finish(self._requeue(command), name="requeue")
+            case Recover():
+                await finish(self._recover(command), name="recover")
             case Interrupt(stem=stem, attempt=attempt, action=action):
-                control = Control(attempt=attempt, action=action)
-                await self._storage.write(Container.RESULTS, control_name(stem), control.to_bytes())
+                await self._interrupt(stem, Control(attempt=attempt, action=action))
             case CleanUp():
                 await self._clean_up(command)
             case Archive(stem=stem, ending=ending, attempt=attempt):
@@ -116,9 +120,17 @@ class Performer:
         except Contested:
             log.info("package_kept", stem=stem, reason="a worker is claiming it")
 
-    async def _requeue(self, command: Requeue) -> None:
+    async def _interrupt(self, stem: str, control: Control) -> None:
+        """Write the control blob, once a term for each order."""
+        if self._told.get(stem) == control:
+            return
+        await self._storage.write(Container.RESULTS, control_name(stem), control.to_bytes())
+        self._told[stem] = control
+        log.info("run_told_to_end", stem=stem, attempt=control.attempt, action=control.action)
+
+    async def _recover(self, command: Recover) -> None:
         """Put a lost worker's package back: record first, then the copy, the claim last (PROTOCOL 2)."""
-        stem, name = command.job.stem, claim_name(command.job.stem)
+        stem, name = command.stem, claim_name(command.stem)
         lease = str(uuid4())
         await self._storage.acquire_lease(Container.RESULTS, name, lease, self._lease_seconds)
         try:
@@ -127,9 +139,8 @@ class Performer:
                 raise Contested("the claim has changed")
             if await self._has_ended(command):
                 raise Contested("its run has ended after all")
-            if command.save:
-                await self._save(command.job)
-            meta = replace(command.claim.meta, attempt=command.job.attempt, nonce=None, worker=None)
+            attempt = await self._raise_attempt(command)
+            meta = replace(command.claim.meta, attempt=attempt, nonce=None, worker=None)
             try:
                 await self._storage.copy(
                     (Container.RESULTS, name),
@@ -141,26 +152,47 @@ class Performer:
             except Contested:
                 if await self._storage.stat(Container.QUEUE, package_name(stem)) is None:
                     raise
+            for remnant in (progress_name(stem), progress_log_name(stem), control_name(stem)):
+                await self._storage.delete(Container.RESULTS, remnant)
             await self._storage.delete(Container.RESULTS, name, lease=lease)
-            log.warning(
-                "package_recovered", stem=stem, worker=command.claim.meta.worker, attempt=command.job.attempt
-            )
+            self._told.pop(stem, None)
+            log.warning("package_recovered", stem=stem, worker=command.claim.meta.worker, attempt=attempt)
         finally:
             await self._storage.release_lease(Container.RESULTS, name, lease)
 
-    async def _has_ended(self, command: Requeue) -> bool:
+    async def _raise_attempt(self, command: Recover) -> int:
+        """The run's attempt, raised unless that has been done; raises `Contested` if it is not wanted now."""
+        attempt = 0
+
+        def decide(job: Job) -> Job | None:
+            nonlocal attempt
+            frame, now = job.frame(command.number), self._operations.clock()
+            if frame is None or frame.phase not in LIVE:
+                raise Contested("the run is not wanted any more")
+            back = recovered(frame, command.claim, now)
+            attempt = frame.attempt if back is None else back.attempt
+            if back is None:
+                return None
+            frames, note = job.with_frame(back), None if back.number is None else f"frame {back.number}"
+            return job.noted("lease", by=SCHEDULER, at=now, frames=frames, note=note)
+
+        await self._operations.change(command.job_id, decide, fence=self._fence)
+        return attempt
+
+    async def _has_ended(self, command: Recover) -> bool:
         """Whether there is a sidecar of the claim's attempt (or of an older worker, which tells none)."""
         claimed = command.claim.meta
         return any(
             outcome.mark.uid in (None, claimed.uid)
-            and (outcome.mark.attempt or claimed.attempt) >= claimed.attempt
-            for outcome in await self._observer.outcomes(command.job.stem)
+            and (outcome.attempt or claimed.attempt) >= claimed.attempt
+            for outcome in await self._observer.outcomes(command.stem)
         )
 
     async def _clean_up(self, command: CleanUp) -> None:
         stem = command.stem
         for name in (progress_name(stem), progress_log_name(stem), control_name(stem)):
             await self._storage.delete(Container.RESULTS, name)
+        self._told.pop(stem, None)
         if command.claim is not None:
             try:
                 await self._storage.delete(Container.RESULTS, claim_name(stem), etag=command.claim.etag)

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
 from redis.asyncio import Redis
 
+from aioanalysis.domain.exchange import Sidecar
+from aioanalysis.domain.frames import Frame
 from aioanalysis.domain.job import ID_ALPHABET, ID_LENGTH, HistoryEvent, Job, Source, Tombstone
 from aioanalysis.domain.states import State
 
+FRAME_FIELDS = {field.name for field in fields(Frame)} - {"params"}
+
 
 def make_job(**changes: Any) -> Job:
-    """A job just submitted, with any of its fields changed."""
+    """A job just submitted, with any of its fields changed; fields of a run go to its only run.
+
+    `state` goes to both; failing and retrying are shown of a run that is running.
+    """
+    of_frame = {name: changes.pop(name) for name in list(changes) if name in FRAME_FIELDS}
+    state = changes.get("state", State.WAITING)
+    phase = State.RUNNING if state in {State.FAILING, State.RETRYING} else state
     now = changes.get("submitted_at") or datetime.now(UTC)
-    fields: dict[str, Any] = {
+    values: dict[str, Any] = {
         "id": "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_LENGTH)),
         "uid": uuid4().hex,
         "title": "distance_summary",
         "params": {"marker": "COI-5P", "threshold": 0.02},
         "source": Source(kind="recordset", value="DS-TEST"),
         "submitter": "ann",
+        "frames": (Frame(**{"phase": phase, **of_frame}),),
         "submitted_at": now,
         "expires_at": now + timedelta(days=7),
         "deadline": now + timedelta(hours=6),
@@ -38,12 +50,18 @@ def make_job(**changes: Any) -> Job:
             ),
         ),
     }
-    return Job(**{**fields, **changes})
+    return Job(**{**values, **changes})
+
+
+def make_sidecar(**changes: Any) -> Sidecar:
+    """A readable sidecar that says nothing but what is given."""
+    names = "uid attempt nonce error usage packaged_count worker package_sha256 result_sha256"
+    return Sidecar(**{**dict.fromkeys(names.split()), **changes})
 
 
 def make_tombstone(job: Job, **changes: Any) -> Tombstone:
     now = datetime.now(UTC)
-    fields: dict[str, Any] = {
+    values: dict[str, Any] = {
         "id": job.id,
         "uid": job.uid,
         "stems": (f"{job.title}.{job.id}",),
@@ -51,7 +69,7 @@ def make_tombstone(job: Job, **changes: Any) -> Tombstone:
         "removed_at": now,
         "keep_until": now + timedelta(days=7),
     }
-    return Tombstone(**{**fields, **changes})
+    return Tombstone(**{**values, **changes})
 
 
 async def keyspace(client: Redis, prefix: str) -> dict[str, Any]:

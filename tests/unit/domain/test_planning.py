@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from aioanalysis.domain.admission import Run, admissions
 from aioanalysis.domain.commands import (
     Archive,
     CleanUp,
@@ -14,38 +16,30 @@ from aioanalysis.domain.commands import (
     Forget,
     Interrupt,
     Note,
-    Requeue,
+    Recover,
     Save,
     Sweep,
     Withdraw,
 )
 from aioanalysis.domain.exchange import Ending, PackageMeta, RunMark, Sidecar
-from aioanalysis.domain.job import Job, Packaging, Postponement, Source, Tombstone
+from aioanalysis.domain.frames import Hold, Packaging, Postponement
+from aioanalysis.domain.job import Job, Tombstone
 from aioanalysis.domain.observation import ClaimedPackage, Observation, Outcome, QueuedPackage
-from aioanalysis.domain.outcomes import JobError, Reason
-from aioanalysis.domain.planning import admissions, plan
+from aioanalysis.domain.outcomes import UNMENDABLE, JobError, Reason
+from aioanalysis.domain.planning import plan
+from aioanalysis.domain.runs import recovered
 from aioanalysis.domain.states import State
+from tests.support.jobs import make_job
+from tests.support.jobs import make_sidecar as sidecar
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 NOW = START + timedelta(minutes=5)
 STEM = "distance_summary.0123abcd"
 
 
-def job(**changes: object) -> Job:
-    values = {
-        "id": "0123abcd",
-        "uid": "uid-1",
-        "title": "distance_summary",
-        "params": {},
-        "source": Source(kind="recordset", value="DS-A"),
-        "submitter": "ada",
-        "submitted_at": START,
-        "expires_at": START + timedelta(days=7),
-        "deadline": START + timedelta(hours=6),
-        "state_changed_at": START,
-        "last_updated": START,
-    }
-    return Job(**{**values, **changes})  # type: ignore[arg-type]
+def job(**changes: Any) -> Job:
+    fixed = {"id": "0123abcd", "uid": "uid-1", "submitter": "ada", "submitted_at": START}
+    return make_job(**{**fixed, **changes})
 
 
 def meta(**changes: object) -> PackageMeta:
@@ -57,14 +51,11 @@ def queued(**changes: object) -> QueuedPackage:
     return QueuedPackage(meta=meta(**changes), etag="q")
 
 
-def claimed(*, held: bool = True, lapsed: bool = False, **changes: object) -> ClaimedPackage:
-    return ClaimedPackage(meta=meta(worker="w1", nonce="n", **changes), etag="c", held=held, lapsed=lapsed)
-
-
-def sidecar(**changes: object) -> Sidecar:
-    names = "uid attempt nonce error usage packaged_count worker package_sha256 result_sha256"
-    values = dict.fromkeys(names.split())
-    return Sidecar(**{**values, **changes})  # type: ignore[arg-type]
+def claimed(
+    *, held: bool = True, lapsed: bool = False, released: bool = False, **changes: object
+) -> ClaimedPackage:
+    package = meta(worker="w1", nonce="n", **changes)
+    return ClaimedPackage(meta=package, etag="c", held=held, lapsed=lapsed, released=released)
 
 
 def outcome(
@@ -169,7 +160,9 @@ def test_a_sidecar_of_another_uid_is_not_the_jobs() -> None:
 
 
 def test_a_result_of_an_earlier_attempt_is_archived_and_does_not_count() -> None:
-    commands = decide(replace(RUNNING, attempt=2), claim=claimed(attempt=2), outcomes=(outcome(attempt=1),))
+    commands = decide(
+        job(state=State.RUNNING, attempt=2), claim=claimed(attempt=2), outcomes=(outcome(attempt=1),)
+    )
     assert commands == [Archive(stem=STEM, ending=Ending.COMPLETE, attempt=1)]
 
 
@@ -195,7 +188,7 @@ def test_the_time_limit_fails_every_unfinished_job_with_a_reason_and_withdraws_i
 
 def test_the_time_limit_tells_why_records_could_not_be_had() -> None:
     put_off = Postponement(until=NOW, tries=4, text="the record store answered 503")
-    done = saved(decide(replace(WAITING, postponed=put_off), now=WAITING.deadline))
+    done = saved(decide(job(state=State.WAITING, postponed=put_off), now=WAITING.deadline))
     assert done.error is not None
     assert "answered 503" in done.error.message
 
@@ -206,9 +199,9 @@ def test_the_time_limit_leaves_a_claimed_container_to_run_on() -> None:
 
 
 def test_a_package_in_the_queue_means_queued_even_after_a_crash_before_the_state_write() -> None:
-    stuck = replace(WAITING, packaging=Packaging(fence=1, since=START))
+    stuck = job(state=State.WAITING, packaging=Packaging(fence=1, since=START))
     done = saved(decide(stuck, queue=queued(records=12)))
-    assert (done.state, done.packaged_count, done.packaging) == (State.QUEUED, 12, None)
+    assert (done.state, done.packaged_count, done.frames[0].packaging) == (State.QUEUED, 12, None)
 
 
 def test_a_queued_job_whose_package_is_there_is_left_alone() -> None:
@@ -221,12 +214,12 @@ def test_a_package_given_back_by_a_worker_is_queued_under_its_new_attempt() -> N
 
 
 def test_the_root_wins_over_a_free_claim_of_an_earlier_attempt() -> None:
-    commands = decide(replace(QUEUED, attempt=2), queue=queued(attempt=2), claim=claimed(held=False))
+    commands = decide(job(state=State.QUEUED, attempt=2), queue=queued(attempt=2), claim=claimed(held=False))
     assert commands == [CleanUp(stem=STEM, claim=claimed(held=False))]
 
 
 def test_a_package_of_an_earlier_attempt_is_withdrawn() -> None:
-    assert decide(replace(WAITING, attempt=2), queue=queued()) == [Withdraw(stem=STEM, etag="q")]
+    assert decide(job(state=State.WAITING, attempt=2), queue=queued()) == [Withdraw(stem=STEM, etag="q")]
 
 
 @pytest.mark.parametrize("subject", [WAITING, QUEUED])
@@ -244,7 +237,7 @@ def test_nothing_is_concluded_of_a_stem_whose_results_were_not_looked_up() -> No
 
 
 def test_a_job_being_packaged_is_not_taken_for_gone() -> None:
-    assert decide(replace(QUEUED, packaging=Packaging(fence=1, since=START)), outcomes=()) == []
+    assert decide(job(state=State.QUEUED, packaging=Packaging(fence=1, since=START)), outcomes=()) == []
 
 
 def test_a_free_claim_is_not_lost_before_its_grace_has_passed() -> None:
@@ -253,52 +246,144 @@ def test_a_free_claim_is_not_lost_before_its_grace_has_passed() -> None:
 
 def test_a_lost_claim_goes_back_to_the_queue_under_the_next_attempt() -> None:
     lost = claimed(held=False, lapsed=True)
-    (command,) = decide(RUNNING, claim=lost, outcomes=())
-    assert isinstance(command, Requeue)
-    assert command.save
-    assert command.claim == lost
-    assert (command.job.state, command.job.attempt, command.job.recoveries) == (State.QUEUED, 2, 1)
+    assert decide(RUNNING, claim=lost, outcomes=()) == [
+        Recover(job_id="0123abcd", number=None, stem=STEM, claim=lost)
+    ]
+    back = recovered(RUNNING.frames[0], lost, NOW)
+    assert back is not None
+    assert (back.phase, back.attempt, back.recoveries) == (State.QUEUED, 2, 1)
+    assert (back.attempts[0].number, back.attempts[0].ending, back.attempts[0].host) == (1, "lost", "w1")
 
 
 def test_a_recovery_broken_off_after_the_record_was_raised_is_finished() -> None:
     lost = claimed(held=False, lapsed=True)
-    raised = replace(QUEUED, attempt=2, recoveries=1)
-    assert decide(raised, claim=lost, outcomes=()) == [Requeue(job=raised, claim=lost, save=False)]
+    raised = job(state=State.QUEUED, attempt=2, recoveries=1)
+    assert decide(raised, claim=lost, outcomes=()) == [
+        Recover(job_id="0123abcd", number=None, stem=STEM, claim=lost)
+    ]
+    assert recovered(raised.frames[0], lost, NOW) is None
 
 
 def test_a_free_claim_of_a_job_put_back_to_waiting_is_cleared_away() -> None:
     lost = claimed(held=False, lapsed=True)
-    assert decide(replace(WAITING, attempt=2), claim=lost, outcomes=()) == [CleanUp(stem=STEM, claim=lost)]
+    assert decide(job(state=State.WAITING, attempt=2), claim=lost, outcomes=()) == [
+        CleanUp(stem=STEM, claim=lost)
+    ]
 
 
 def test_the_last_worker_lost_fails_the_job() -> None:
     lost = claimed(held=False, lapsed=True)
-    commands = decide(replace(RUNNING, recoveries=3), claim=lost, outcomes=())
+    commands = decide(job(state=State.RUNNING, recoveries=3), claim=lost, outcomes=())
     done = saved(commands)
     assert done.error is not None
     assert (done.state, done.error.reason) == (State.FAILED, Reason.WORKER_LOST)
     assert commands[1:] == [CleanUp(stem=STEM, claim=lost)]
 
 
-def test_a_lost_claim_of_a_blocked_job_stays() -> None:
-    assert decide(job(state=State.BLOCKED), claim=claimed(held=False, lapsed=True), outcomes=()) == []
+def test_a_lost_claim_of_a_blocked_job_is_cleared_away_and_the_job_stays_blocked() -> None:
+    lost = claimed(held=False, lapsed=True)
+    held = job(state=State.BLOCKED, holds=frozenset({Hold.USER}))
+    assert decide(held, claim=lost, outcomes=()) == [CleanUp(stem=STEM, claim=lost)]
+    assert decide(held, claim=claimed(held=False), outcomes=()) == []
 
 
-def test_what_is_left_of_a_finished_job_is_put_away_unless_held() -> None:
+def test_a_block_that_came_after_the_claim_gives_way_to_the_run() -> None:
+    held = job(state=State.BLOCKED, holds=frozenset({Hold.USER}))
+    assert saved(decide(held, claim=claimed())).state is State.RUNNING
+
+
+def test_the_package_of_a_blocked_job_is_withdrawn() -> None:
+    held = job(state=State.BLOCKED, holds=frozenset({Hold.USER}))
+    assert decide(held, queue=queued()) == [Withdraw(stem=STEM, etag="q")]
+
+
+def test_the_run_of_a_job_that_was_put_back_is_told_to_end_until_its_worker_lets_go() -> None:
+    back = job(attempt=2)
+    assert decide(back, claim=claimed()) == [Interrupt(stem=STEM, attempt=1, action="interrupt")]
+    assert decide(back, claim=claimed(held=False), outcomes=()) == []
+    let_go = claimed(held=False, released=True)
+    assert decide(back, claim=let_go, outcomes=()) == [CleanUp(stem=STEM, claim=let_go)]
+
+
+def failure(reason: Reason) -> tuple[Outcome, ...]:
+    error = JobError(reason=reason, message="it broke")
+    return (outcome(Ending.FAILED, of=sidecar(error=error)),)
+
+
+def test_a_failed_run_with_retries_left_goes_back_into_the_queue_from_its_claim() -> None:
+    let_go = claimed(held=False, released=True)
+    commands = decide(job(state=State.RUNNING, retries=2), claim=let_go, outcomes=failure(Reason.STAGE))
+    again = saved(commands)
+    run = again.frames[0]
+    assert (again.state, run.phase, run.attempt, run.retried) == (State.RETRYING, State.QUEUED, 2, 1)
+    assert [(a.number, a.ending) for a in run.attempts] == [(1, "failed")]
+    assert commands[1:] == [
+        Archive(stem=STEM, ending=Ending.FAILED, attempt=1),
+        Recover(job_id="0123abcd", number=None, stem=STEM, claim=let_go),
+    ]
+
+
+def test_a_retry_waits_until_the_worker_has_let_go() -> None:
+    assert decide(job(state=State.RUNNING, retries=2), claim=claimed(), outcomes=failure(Reason.STAGE)) == []
+
+
+def test_a_retry_whose_claim_has_gone_is_packaged_anew() -> None:
+    again = saved(decide(job(state=State.RUNNING, retries=1), outcomes=failure(Reason.IMAGE)))
+    assert (again.state, again.frames[0].phase, again.frames[0].attempt) == (
+        State.RETRYING,
+        State.WAITING,
+        2,
+    )
+
+
+@pytest.mark.parametrize("reason", sorted(UNMENDABLE))
+def test_what_a_rerun_cannot_mend_is_not_retried(reason: Reason) -> None:
+    assert saved(decide(job(state=State.RUNNING, retries=9), outcomes=failure(reason))).state is State.FAILED
+
+
+def test_the_last_retry_fails_for_good() -> None:
+    spent = job(state=State.RETRYING, retries=1, retried=1, attempt=2)
+    failed = (outcome(Ending.FAILED, attempt=2),)
+    assert saved(decide(spent, outcomes=failed)).state is State.FAILED
+
+
+def test_a_stage_error_after_the_deadline_is_added_beside_the_time_limit() -> None:
+    limit = JobError(reason=Reason.TIME_LIMIT, message="too late")
+    said = JobError(reason=Reason.STAGE, message="container exited with code 2", script="2_x", error="boom")
+    late = decide(
+        job(state=State.FAILED, error=limit), outcomes=(outcome(Ending.FAILED, of=sidecar(error=said)),)
+    )
+    error = saved(late).error
+    assert error == JobError(reason=Reason.TIME_LIMIT, message="too late", script="2_x", error="boom")
+    assert decide(job(state=State.FAILED, error=error), outcomes=failure(Reason.STAGE)) == []
+
+
+def test_the_container_of_a_job_past_its_time_limit_runs_on() -> None:
+    assert decide(FAILED, claim=claimed()) == []
+
+
+def test_what_is_left_of_a_finished_job_is_put_away() -> None:
     for state in (State.FAILED, State.KILLED):
         ended = job(state=state)
         assert decide(ended, queue=queued()) == [
             Withdraw(stem=STEM, etag="q"),
             CleanUp(stem=STEM, claim=None),
         ]
-        assert decide(ended, claim=claimed()) == []
         assert decide(ended, claim=claimed(held=False), outcomes=()) == [
             CleanUp(stem=STEM, claim=claimed(held=False))
         ]
 
 
-def test_a_killed_job_is_not_completed_by_a_late_result() -> None:
-    assert decide(job(state=State.KILLED), outcomes=(outcome(),)) == []
+def test_what_a_killed_run_still_leaves_is_archived_and_completes_nothing() -> None:
+    assert decide(job(state=State.KILLED), outcomes=(outcome(),)) == [
+        Archive(stem=STEM, ending=Ending.COMPLETE, attempt=1)
+    ]
+
+
+def test_a_killed_run_that_a_worker_holds_is_told_to_end() -> None:
+    assert decide(job(state=State.KILLED), claim=claimed()) == [
+        Interrupt(stem=STEM, attempt=1, action="kill")
+    ]
 
 
 def test_leftovers_of_a_complete_job_are_put_away() -> None:
@@ -355,7 +440,7 @@ def many(*owners: str) -> list[Job]:
 
 
 def admitted(jobs: list[Job], seen: Observation | None = None, **more: object) -> list[str]:
-    options: dict[str, object] = {"limit": 10, "busy": (), **more}
+    options: dict[str, object] = {"limit": 10, "busy": set[Run](), **more}
     return [a.job.id for a in admissions(jobs, seen or Observation(), NOW, **options)]  # type: ignore[arg-type]
 
 
@@ -368,7 +453,7 @@ def test_who_has_packages_in_the_queue_or_being_built_comes_later() -> None:
     jobs = many("ada", "ada", "bob")
     in_queue = Observation(queue={"m.9999abcd": queued(owner="ada")})
     assert admitted(jobs, in_queue, limit=2) == ["00000002"]
-    assert admitted(jobs, limit=2, busy={"00000000"}) == ["00000002"]
+    assert admitted(jobs, limit=2, busy={("00000000", None)}) == ["00000002"]
 
 
 def test_no_more_than_the_limit_is_ever_admitted() -> None:

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from aioanalysis.domain.job import Packaging, Postponement
+from aioanalysis.domain.frames import Packaging, Postponement
 from aioanalysis.domain.states import FINISHED, State
 from aioanalysis.domain.why import Code, why
 from tests.support.jobs import make_job

@@ -22,7 +22,7 @@ from aioanalysis.interfaces import BlobInfo, BlobStream, Condition, LeaseState
 from aioanalysis.settings import Settings
 from aioanalysis.storage.azure_account import Account, open_account
 from aioanalysis.storage.azure_faults import faults
-from aioanalysis.storage.azure_reads import Download, open_session
+from aioanalysis.storage.azure_reads import Download, lease_state, open_session
 from aioanalysis.storage.azure_writes import Upload
 from aioanalysis.storage.bodies import pieces
 from aioanalysis.storage.names import check_condition, check_lease, check_metadata, check_name
@@ -295,5 +295,5 @@ def _describe(blob: BlobProperties) -> BlobInfo:
         etag=blob.etag.strip('"'),
         modified_at=blob.last_modified,
         metadata={key.lower(): value for key, value in (blob.metadata or {}).items()},
-        lease=LeaseState.HELD if blob.lease.status == "locked" else LeaseState.FREE,
+        lease=lease_state(blob.lease.state),
     )

@@ -123,6 +123,13 @@ class Download:
             response.close()
 
 
+def lease_state(azure: str | None) -> LeaseState:
+    """Ours for theirs: available, leased, expired, breaking or broken."""
+    if azure in {"leased", "breaking"}:
+        return LeaseState.HELD
+    return LeaseState.LAPSED if azure == "expired" else LeaseState.FREE
+
+
 def _describe(name: str, response: aiohttp.ClientResponse) -> BlobInfo:
     headers = response.headers
     whole = headers.get("Content-Range", "").rpartition("/")[2] or headers.get("Content-Length", "0")
@@ -132,7 +139,7 @@ def _describe(name: str, response: aiohttp.ClientResponse) -> BlobInfo:
         etag=headers.get("ETag", "").strip('"'),
         modified_at=parsedate_to_datetime(headers["Last-Modified"]),
         metadata=_metadata(headers),
-        lease=LeaseState.HELD if headers.get("x-ms-lease-status") == "locked" else LeaseState.FREE,
+        lease=lease_state(headers.get("x-ms-lease-state")),
     )
 
 

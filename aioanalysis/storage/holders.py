@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from aioanalysis.errors import Contested, LeaseLost, Unavailable
+from aioanalysis.interfaces import LeaseState
 
 LOCK_SECONDS: Final = 3.0  # less than a quarter of the shortest lease
 LEASE_MAX_SECONDS: Final = 60
@@ -56,8 +57,11 @@ class LeaseBook:
         self._folder = folder
         self._clock = clock
 
-    def is_held(self, name: str) -> bool:
-        return self._active(self._read(name))
+    def state(self, name: str) -> LeaseState:
+        lease = self._read(name)
+        if lease is None:
+            return LeaseState.FREE
+        return LeaseState.HELD if self._active(lease) else LeaseState.LAPSED
 
     def check(self, name: str, lease: str | None) -> None:
         """Raises if a write with `lease` (None: with none) may not touch the blob."""

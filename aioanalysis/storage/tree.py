@@ -139,14 +139,13 @@ class Tree:
             if not by_hand:
                 return None
             etag, modified, metadata = identity, datetime.fromtimestamp(status.st_mtime, UTC), {}
-        lease = LeaseState.HELD if self.leases.is_held(name) else LeaseState.FREE
         return BlobInfo(
             name=name,
             size=status.st_size,
             etag=etag,
             modified_at=modified,
             metadata=metadata,
-            lease=lease,
+            lease=self.leases.state(name),
         )
 
     def open(self, name: str, etag: str | None, reading: Reading) -> None:

@@ -207,41 +207,43 @@ from aioanalysis.storage.directory import DirectoryStorage
 
 async def main():
     storage = DirectoryStorage(Path(sys.argv[1]))
-    won = []
-    for number in range(60):
-        name = f"{number:02}"
+
+    async def create(name):
         try:
-            await storage.write(Container.QUEUE, name, sys.argv[2].encode(), metadata={"by": sys.argv[2]},
+            await storage.write(Container.RESULTS, name, sys.argv[2].encode(), metadata={"by": sys.argv[2]},
                                 condition=Condition(absent=True))
-            won.append(name)
+            return name
         except Contested:
-            pass
-    print(*won)
+            return ""
+
+    print("ready", flush=True)
+    sys.stdin.read()
+    names = [f"progress/{number:03}" for number in range(100)]
+    print(*await asyncio.gather(*(create(name) for name in names for _ in range(3))))
 
 asyncio.run(main())
 """
 
 
 async def test_among_processes_one_creates_each_blob(storage: DirectoryStorage, tmp_path: Path) -> None:
+    pipe = asyncio.subprocess.PIPE
     racers = [
         await asyncio.create_subprocess_exec(
-            sys.executable, "-c", RACE, str(tmp_path), str(number), stdout=asyncio.subprocess.PIPE
+            sys.executable, "-c", RACE, str(tmp_path), str(number), stdin=pipe, stdout=pipe
         )
         for number in range(3)
     ]
-    won: dict[str, str] = {}
-    for number, racer in enumerate(racers):
-        out, _ = await racer.communicate()
-        assert racer.returncode == 0
-        for name in out.decode().split():
-            assert name not in won
-            won[name] = str(number)
+    for racer in racers:
+        assert racer.stdout is not None
+        assert await racer.stdout.readline() == b"ready\n"
+    outputs = await asyncio.gather(*(racer.communicate(b"go") for racer in racers))
+    won = sorted((name, str(n)) for n, (out, _) in enumerate(outputs) for name in out.decode().split())
 
-    assert len(won) == 60
-    found = {info.name: info.metadata["by"] async for info in storage.list(QUEUE)}
-    assert found == won
-    for name, by in won.items():
-        assert await read(storage, QUEUE, name) == by.encode()
+    assert [racer.returncode for racer in racers] == [0, 0, 0]
+    assert [name for name, _ in won] == [f"progress/{number:03}" for number in range(100)]
+    assert [(info.name, info.metadata["by"]) async for info in storage.list(RESULTS)] == won
+    for name, by in won:
+        assert await read(storage, RESULTS, name) == by.encode()
 
 
 KILLED = """

@@ -277,3 +277,20 @@ async def test_of_many_that_create_exactly_one_wins(backend: Backend, large: boo
         n = int(winners[0].metadata["n"])
         expected = b"".join([p async for p in body(17, first=100 * n)]) if large else block(n, 100)
         assert content == expected
+
+
+async def test_an_upload_that_is_overtaken_never_mixes_with_the_other(storage: ExchangeStorage) -> None:
+    for overtaking in (b"small", body(20, first=50)):
+
+        async def overtaken(overtaking: Any = overtaking) -> AsyncIterator[bytes]:
+            async for piece in body(20):
+                yield piece
+            await storage.write(QUEUE, "a", overtaking, metadata={"by": "other"})
+
+        try:
+            written = await storage.write(QUEUE, "a", overtaken(), metadata={"by": "us"})
+        except Contested:
+            assert (await stat(storage, QUEUE, "a")).metadata == {"by": "other"}
+        else:
+            assert await storage.stat(QUEUE, "a") == written
+            assert await read(storage, QUEUE, "a") == b"".join([piece async for piece in body(20)])

@@ -1,10 +1,9 @@
-"""The suite of the RecordStore Protocol, over HTTP and over a folder; then what each has of its own."""
+"""The suite of the RecordStore Protocol, over each of them; then what the folder has of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
-import json
 import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -15,13 +14,33 @@ import pytest
 from aioanalysis.domain.job import Source
 from aioanalysis.errors import JobFailure, Misconfigured, Unavailable
 from aioanalysis.interfaces import RecordStore
-from aioanalysis.recordstore import NoRecordStore, open_record_store
+from aioanalysis.recordstore import BoldData, BoldPortal, NoRecordStore, open_record_store
 from aioanalysis.recordstore.pieces import PIECE_BYTES
+from aioanalysis.recordstore.transport import open_session
 from aioanalysis.settings import Settings
+from tests.support.boldstubs import BOLD_KEY, data_stub, jsonl, portal_stub
 from tests.support.recordstub import record_stub
 
-KEY = "key-0123456789abcdef"
-LINES = b"".join(json.dumps({"record_id": f"P{n}.COI-5P"}).encode() + b"\n" for n in range(1000))
+KEY = BOLD_KEY  # a UUID: BOLD's store takes no other
+
+
+def lines(count: int) -> bytes:
+    ids = (f"P{n}-26" for n in range(count))
+    return jsonl({"processid": name, "record_id": f"{name}.COI-5P"} for name in ids)
+
+
+LINES = lines(1000)
+MANY = lines(12_000)
+
+
+def record_count(data: bytes) -> int:
+    """The records in `data`, plain or gzip; a damaged set has some."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data.count(b"\n")
+    try:
+        return gzip.decompress(data).count(b"\n")
+    except (OSError, EOFError):
+        return 1
 
 
 class Parts:
@@ -32,9 +51,27 @@ class Parts:
         self.put = put
 
 
-@pytest.fixture(params=["http", "directory"])
+@pytest.fixture(params=["http", "directory", "bold-portal", "bold-data"])
 async def parts(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Parts]:
     async with AsyncExitStack() as stack:
+        if request.param == "bold-portal":
+            portal = await stack.enter_async_context(portal_stub())
+            session = await stack.enter_async_context(open_session())
+
+            def put(code: str, data: bytes, zipped: bool) -> None:
+                portal.put_code(code, record_count(data), data)
+
+            yield Parts(BoldPortal(session, portal.url, call_seconds=0), put)
+            return
+        if request.param == "bold-data":
+            api = await stack.enter_async_context(data_stub())
+            session = await stack.enter_async_context(open_session())
+
+            def put(code: str, data: bytes, zipped: bool) -> None:
+                api.put(code, data, empty=not record_count(data))
+
+            yield Parts(BoldData(session, api.url, spool=tmp_path, first_pause=0), put)
+            return
         if request.param == "directory":
             settings = Settings(records_directory=tmp_path)
 
@@ -119,8 +156,10 @@ async def test_attached_records_are_not_read_from_a_store(parts: Parts):
 
 
 async def test_a_large_set_passes_in_small_pieces_and_little_memory(parts: Parts):
-    line = json.dumps({"nuc": "ACGT" * 250_000}).encode() + b"\n"
-    parts.put("DS-LARGE", gzip.compress(line * 64, 1), True)
+    large = b"".join(jsonl([{"record_id": f"P{n}", "nuc": "ACGT" * 250_000}]) for n in range(64))
+    whole = len(large)
+    parts.put("DS-LARGE", gzip.compress(large, 1), True)
+    del large
     tracemalloc.start()
     size = largest = 0
     async with parts.store.open(recordset("DS-LARGE"), KEY) as stream:
@@ -129,29 +168,29 @@ async def test_a_large_set_passes_in_small_pieces_and_little_memory(parts: Parts
             largest = max(largest, len(piece))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert size == 64 * len(line)
+    assert size == whole
     assert largest <= PIECE_BYTES + 64 * 1024
     assert peak < 12 * 1024 * 1024
 
 
 async def test_a_set_left_early_can_be_read_again(parts: Parts):
-    parts.put("DS-ONE", LINES * 100, False)
+    parts.put("DS-ONE", MANY, False)
     for _ in range(20):
         async with parts.store.open(recordset("DS-ONE"), KEY) as stream:
             assert (await anext(aiter(stream.chunks()))).startswith(b"{")
-    assert await read(parts.store, "DS-ONE") == LINES * 100
+    assert await read(parts.store, "DS-ONE") == MANY
 
 
 async def test_sets_are_read_side_by_side(parts: Parts):
     parts.put("DS-ONE", LINES, False)
-    parts.put("DS-TWO", gzip.compress(LINES * 2), True)
+    parts.put("DS-TWO", gzip.compress(lines(2000)), True)
     codes = ["DS-ONE", "DS-TWO"] * 10
     found = await asyncio.gather(*(read(parts.store, code) for code in codes))
-    assert [len(data) // len(LINES) for data in found] == [1, 2] * 10
+    assert [data.count(b"\n") for data in found] == [1000, 2000] * 10
 
 
 async def test_a_cancelled_reader_ends_at_once(parts: Parts):
-    parts.put("DS-ONE", gzip.compress(LINES * 1000), True)
+    parts.put("DS-ONE", gzip.compress(MANY), True)
     begun = asyncio.Event()
 
     async def reader() -> None:

@@ -14,11 +14,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass
 class RecordStub:
-    """`replies` by path, percent-encoded as it came; 404 for any other."""
+    """`replies` by path, percent-encoded as it came; 404 for any other. `answer_all` answers in its stead."""
 
     url: str = ""
     replies: dict[str, Handler] = field(default_factory=dict)
     asked: list[web.Request] = field(default_factory=list)
+    answer_all: Handler | None = None
 
     @property
     def paths(self) -> list[str]:
@@ -37,6 +38,8 @@ class RecordStub:
         self.replies[path] = reply
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
+        if self.answer_all is not None:
+            return await self.answer_all(request)
         self.asked.append(request)
         handler = self.replies.get(request.raw_path)
         if handler is None:

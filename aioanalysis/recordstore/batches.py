@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from aioanalysis.domain.records import LineReader, Malformed, Truncated
-from aioanalysis.errors import AnalysisError
+from aioanalysis.errors import AnalysisError, Unavailable
 from aioanalysis.recordstore.replies import ERROR_KEYS
 
 IDS: Final = 5_000
@@ -15,7 +15,7 @@ IDS: Final = 5_000
 
 
 class BadPage(AnalysisError):
-    """A page holds something else than records, or ends within one. Stays inside the record stores."""
+    """A page holds lines that are no records. Stays inside the record stores."""
 
 
 def batches(ids: Sequence[str]) -> Iterator[Batch]:
@@ -51,7 +51,10 @@ class Batch:
 
 
 class Page:
-    """One reply on its way: `feed` and `close` give what is to be kept of it; they raise `BadPage`."""
+    """One reply on its way: `feed` and `close` give what is to be kept of it.
+
+    They raise `BadPage`, and `Unavailable` for a page that ends within a record or in an error.
+    """
 
     def __init__(self, batch: Batch) -> None:
         self.lines = 0
@@ -71,11 +74,14 @@ class Page:
         try:
             for line, record in lines:
                 if record and record.keys() <= ERROR_KEYS:
-                    raise BadPage(f"line {self._reader.line} is an error, no record: {line[:200]!r}")
+                    text = line[:200].decode("utf-8", "replace").strip()
+                    raise Unavailable(f"line {self._reader.line} of a page is an error, no record: {text}")
                 if self._is_new(line, record):
                     kept.append(line)
-        except (Malformed, Truncated) as error:
+        except Malformed as error:
             raise BadPage(str(error)) from error
+        except Truncated as error:
+            raise Unavailable(f"a page of records broke off: {error}") from error
         return b"".join(kept)
 
     def _is_new(self, line: bytes, record: dict[str, Any]) -> bool:

@@ -47,7 +47,7 @@ class Patience:
     async def insist(self, call: Callable[[], Awaitable[T]]) -> T:
         """What `call` gives in the end; raises its last `Unavailable`, or `JobFailure` for bad pages."""
         for attempt in range(1, TRIES + 1):
-            self._require_time(0)
+            self._require_time()
             pause = self._first_pause * 2.0 ** (attempt - 1)
             try:
                 return await call()
@@ -60,11 +60,12 @@ class Patience:
                 pause = max(pause, error.retry_after or 0)
                 if attempt == TRIES or pause > LONGEST_PAUSE:
                     raise
-            self._require_time(pause)
+            self._require_time(pause, text)
             log.info("record_store_asked_again", attempt=attempt, pause_seconds=pause, error=text)
             await asyncio.sleep(pause)
         raise AssertionError("the last try returns or raises")
 
-    def _require_time(self, pause: float) -> None:
+    def _require_time(self, pause: float = 0, why: str = "") -> None:
         if asyncio.get_running_loop().time() + pause > self._deadline:
-            raise Unavailable(f"the record store did not send all records within {self._longest:.0f} s")
+            text = f"the record store did not send all records within {self._longest:.0f} s"
+            raise Unavailable(f"{text}: {why}" if why else text)

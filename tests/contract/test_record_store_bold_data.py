@@ -260,7 +260,7 @@ async def test_a_page_that_failed_is_asked_for_again_and_nothing_of_it_is_kept(
 async def test_a_store_busy_for_good_is_left_to_the_scheduler(api: DataStub, tmp_path: Path):
     api.instead = [reply(b"", status=503, Retry_After="1") for _ in range(9)]
     error = await fault(api, tmp_path, longest=0.5)
-    assert "did not send all records within 0 s" in str(error)
+    assert "did not send all records within 0 s: the record store answered 503" in str(error)
     api.instead = [reply(b"", status=503) for _ in range(9)]
     error = await fault(api, tmp_path)
     assert isinstance(error, Unavailable)
@@ -288,6 +288,14 @@ async def test_lines_that_stay_bad_fail_the_job_and_are_named(api: DataStub, tmp
     error = await fault(api, tmp_path)
     assert isinstance(error, JobFailure)
     assert "line 4: not JSON" in str(error)
+
+
+@pytest.mark.parametrize("end", [jsonl(THREE)[:20], b'{"detail":"timed out"}\n'])
+async def test_a_page_that_always_ends_early_is_left_to_the_scheduler(
+    api: DataStub, tmp_path: Path, end: bytes
+):
+    api.instead = [reply(jsonl(THREE) + end) for _ in range(9)]
+    assert isinstance(await fault(api, tmp_path), Unavailable)
 
 
 async def test_a_page_that_drips_is_given_up(api: DataStub, tmp_path: Path):

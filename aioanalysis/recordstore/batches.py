@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from aioanalysis.domain.records import LineReader, Malformed, Truncated
@@ -53,14 +53,16 @@ class Batch:
 class Page:
     """One reply on its way: `feed` and `close` give what is to be kept of it.
 
-    They raise `BadPage`, and `Unavailable` for a page that ends within a record or in an error.
+    They raise `BadPage`, and `Unavailable` for a page that ends within a record or holds an error, which
+    `spoken` puts in words.
     """
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, spoken: Callable[[Any], str]) -> None:
         self.lines = 0
         self.fresh: set[object] = set()
         self.processids: set[object] = set()
         self._batch = batch
+        self._spoken = spoken
         self._reader = LineReader()
 
     def feed(self, chunk: bytes) -> bytes:
@@ -74,8 +76,8 @@ class Page:
         try:
             for line, record in lines:
                 if record and record.keys() <= ERROR_KEYS:
-                    text = line[:200].decode("utf-8", "replace").strip()
-                    raise Unavailable(f"line {self._reader.line} of a page is an error, no record: {text}")
+                    words = self._spoken(record)
+                    raise Unavailable(f"line {self._reader.line} of a page is an error, no record: {words}")
                 if self._is_new(line, record):
                     kept.append(line)
         except Malformed as error:

@@ -69,15 +69,17 @@ class BoldApi:
         async with self._transport.ask(url, HEADERS, key={"api-key": self._key}, body=form) as response:
             yield await records(response, self._key)
 
+    def spoken(self, value: Any) -> str:
+        """What an error's JSON value says, without the key."""
+        return replies.spoken(value, self._key)
+
     async def _get(self, path: str) -> list[Any]:
         url = URL(f"{self._base}/{path}", encoded=True)
         async with self._transport.ask(url, HEADERS, key={"api-key": self._key}) as response:
             values = await documents(response, self._key, most_bytes=IDS_BYTES)
         for value in values:
             if isinstance(value, dict) and value and value.keys() <= replies.ERROR_KEYS:
-                raise JobFailure(
-                    Reason.RECORDS, f"the record store has no such set: {replies.spoken(value, self._key)}"
-                )
+                raise JobFailure(Reason.RECORDS, f"the record store has no such set: {self.spoken(value)}")
         return values
 
 

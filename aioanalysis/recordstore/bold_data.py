@@ -141,7 +141,7 @@ class BoldRecords:
     async def _receive(self, batch: Batch, offset: int) -> Page:
         """Fill the file with a page's new records, ready to be read."""
         await in_thread(_empty, self._file)
-        page = Page(batch)
+        page = Page(batch, self._api.spoken)
         try:
             async with (
                 asyncio.timeout(self._page_seconds),

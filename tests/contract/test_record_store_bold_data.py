@@ -290,7 +290,7 @@ async def test_lines_that_stay_bad_fail_the_job_and_are_named(api: DataStub, tmp
     assert "line 4: not JSON" in str(error)
 
 
-@pytest.mark.parametrize("end", [jsonl(THREE)[:20], b'{"detail":"timed out"}\n'])
+@pytest.mark.parametrize("end", [jsonl(THREE)[:20], jsonl([{"detail": f"{BOLD_KEY} timed out"}])])
 async def test_a_page_that_always_ends_early_is_left_to_the_scheduler(
     api: DataStub, tmp_path: Path, end: bytes
 ):

@@ -61,7 +61,10 @@ class BlobStream(Protocol):
 
 
 class PackageStorage(Protocol):
-    """The two blob containers. All methods are safe concurrently, in and across processes."""
+    """The two blob containers. All methods are safe concurrently, in and across processes.
+
+    Names and metadata that one of the backends could not keep raise `Invalid`.
+    """
 
     async def check(self) -> str:
         """Say which account and containers these are; raises `Misconfigured` if one is not reachable."""
@@ -92,6 +95,7 @@ class PackageStorage(Protocol):
     ) -> AbstractAsyncContextManager[BlobStream]:
         """Read bytes `start` up to (not including) `end`, of the version `etag` if given.
 
+        Whatever of that range the blob does not have is left out, as with slices.
         Leaving the context early or being cancelled frees the connection. Raises `Missing`, `Contested` when
         the blob is not (or stops being) of `etag`.
         """
@@ -125,7 +129,7 @@ class PackageStorage(Protocol):
         condition: Condition | None = None,
         lease: str | None = None,
     ) -> BlobInfo:
-        """Copy server-side, with `metadata` in place of the source's; done when it returns.
+        """Copy server-side, with `metadata` (not empty) in place of the source's; done when it returns.
 
         Raises `Missing` (no source), `Contested` (condition, source's etag, or target under another lease).
         """

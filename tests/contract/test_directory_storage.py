@@ -314,7 +314,7 @@ async def test_leases_are_known_to_all_and_end_with_a_restart_of_the_host(
         with pytest.raises(LeaseLost):
             await other.acquire_lease(QUEUE, "a", lease_id(), 15)
         backend.now -= 500  # the clock begins anew
-        assert (await stat(other, QUEUE, "a")).lease is LeaseState.FREE
+        assert (await stat(other, QUEUE, "a")).lease is LeaseState.LAPSED
         await other.acquire_lease(QUEUE, "a", lease_id(), 15)
 
 

@@ -128,7 +128,7 @@ async def test_a_lapsed_lease_can_be_renewed_until_it_is_taken_or_the_blob_is_ch
             await storage.acquire_lease(RESULTS, name, lease, 15)
         await backend.lapse(storage, "deleted")
 
-        assert {info.lease async for info in storage.list(RESULTS)} == {LeaseState.FREE}
+        assert {info.lease async for info in storage.list(RESULTS)} == {LeaseState.LAPSED}
         with pytest.raises(Contested):
             await storage.write(RESULTS, "kept", b"2", lease=leases["kept"])
         with pytest.raises(Contested):
@@ -136,8 +136,10 @@ async def test_a_lapsed_lease_can_be_renewed_until_it_is_taken_or_the_blob_is_ch
         await storage.renew_lease(RESULTS, "kept", leases["kept"])
         await storage.write(RESULTS, "kept", b"2", lease=leases["kept"])
         await storage.release_lease(RESULTS, "released", leases["released"])
+        assert (await stat(storage, RESULTS, "released")).lease is LeaseState.FREE
         await storage.acquire_lease(RESULTS, "taken", lease_id(), 15)
         await storage.write(RESULTS, "changed", b"2")
+        assert (await stat(storage, RESULTS, "changed")).lease is LeaseState.FREE
         assert await storage.delete(RESULTS, "deleted")
         await storage.write(RESULTS, "deleted", b"2")
         for name in lost:

@@ -79,11 +79,11 @@ class AzureBackend(Backend):
                 await service.create_container(name)
 
     async def lapse(self, storage: ExchangeStorage, name: str) -> None:
-        async def is_free() -> bool:
+        async def has_lapsed() -> bool:
             info = await storage.stat(RESULTS, name)
-            return info is not None and info.lease is LeaseState.FREE
+            return info is not None and info.lease is LeaseState.LAPSED
 
-        await eventually(is_free, within=20, every=0.3, what=f"the lease on {name} lapses")
+        await eventually(has_lapsed, within=20, every=0.3, what=f"the lease on {name} lapses")
 
 
 def account_sas(server: Azurite, *, hours: float = 1) -> str:

@@ -202,7 +202,7 @@ class Claims:
         packages = [
             info
             async for info in self._storage.list(Container.QUEUE, root_only=True)
-            if info.lease is LeaseState.FREE and stem_of_package(info.name)
+            if info.lease is not LeaseState.HELD and stem_of_package(info.name)
         ]
         for info in sorted(packages, key=lambda info: (info.modified_at, info.name)):
             claim = await self._claim(info.name.removesuffix(".tar"))

@@ -161,7 +161,7 @@ class Place:
         assert list((self.worker_folder(name) / "runs").iterdir()) == []
         for container in Container:
             async for info in self.storage.list(container):
-                assert info.lease is LeaseState.FREE, info.name
+                assert info.lease is not LeaseState.HELD, info.name
         return True
 
     async def break_lease(self, stem: str) -> None:

@@ -47,7 +47,7 @@ class Exchange:
 
         async def free() -> bool:
             info = await self.storage.stat(container, name)
-            return info is None or info.lease is LeaseState.FREE
+            return info is None or info.lease is not LeaseState.HELD
 
         await eventually(free, within=2 * LEASE_SECONDS, every=0.2)
         return await self.storage.stat(container, name)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from aiohttp import web
 
-from aioanalysis.api import health, jobs, methods, results
+from aioanalysis.api import health, jobs, methods, metrics, openapi, packages, results
 from aioanalysis.api.context import CONTEXT, ApiContext
 from aioanalysis.api.downloads import DOWNLOADS, Downloads
 from aioanalysis.api.endpoints import Endpoint
+from aioanalysis.api.metrics import METRICS, Metrics
 from aioanalysis.api.middlewares import authentication, mark_answer, tracing
 
-ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+SERVED: Final[tuple[Endpoint, ...]] = (
     *jobs.ENDPOINTS,
     *results.ENDPOINTS,
+    *packages.ENDPOINTS,
     *methods.ENDPOINTS,
     *health.ENDPOINTS,
+    *metrics.ENDPOINTS,
 )
+ENDPOINTS: Final = (*SERVED, *openapi.endpoints(SERVED))
 
 LINGERING_SECONDS: Final = 2.0
 """How long the rest of a refused body is read and thrown away, so that the client sees the answer."""
@@ -30,12 +35,14 @@ def create_app(context: ApiContext) -> web.Application:
     )
     app[CONTEXT] = context
     app[DOWNLOADS] = Downloads(context.settings.downloads_max)
+    app[METRICS] = Metrics()
     app.on_response_prepare.append(mark_answer)
     for endpoint in ENDPOINTS:
+        path = re.sub(r"\{(path|name)\}", r"{\1:.+}", endpoint.path)
         if endpoint.method == "GET":
-            app.router.add_get(endpoint.path, endpoint.handler)  # HEAD too
+            app.router.add_get(path, endpoint.handler)  # HEAD too
         else:
-            app.router.add_route(endpoint.method, endpoint.path, endpoint.handler)
+            app.router.add_route(endpoint.method, path, endpoint.handler)
     return app
 
 

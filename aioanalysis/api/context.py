@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from aiohttp import web
 
@@ -20,12 +20,28 @@ STORE_SECONDS: Final = 3.0
 RETRY_SECONDS: Final = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """One figure for /metrics; `name` without the service's prefix."""
+
+    name: str
+    value: float
+    help: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    kind: Literal["gauge", "counter", "histogram"] = "gauge"
+
+
+async def no_gauges() -> Sequence[Gauge]:
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class ApiContext:
     """The parts behind the API, opened and closed by whoever runs it.
 
     `methods_dir` is None where there is none: titles and params then go unchecked. `ready` looks at the
-    parts and gives name -> None, or what is wrong; it raises nothing.
+    parts and gives name -> None, or what is wrong; it raises nothing. `gauges` are the figures of the
+    process's other parts for /metrics.
     """
 
     operations: Operations
@@ -35,6 +51,7 @@ class ApiContext:
     settings: Settings
     ready: Callable[[], Awaitable[Mapping[str, str | None]]]
     methods_dir: Path | None = None
+    gauges: Callable[[], Awaitable[Sequence[Gauge]]] = no_gauges
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,10 +11,21 @@ from aioanalysis import logs
 from aioanalysis.api.context import CONTEXT
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.problems import HttpProblem
-from aioanalysis.api.responses import Alive, Readiness, answer
+from aioanalysis.api.responses import View, answer
 
 READY_SECONDS: Final = 5.0
 log = logs.get()
+
+
+class Alive(View):
+    status: str = "ok"
+
+
+class Readiness(View):
+    """The parts looked at; each is `ok` or `failing`."""
+
+    status: str
+    checks: dict[str, str]
 
 
 async def alive(request: web.Request) -> web.StreamResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from aiohttp import web
 
@@ -11,9 +11,59 @@ from aioanalysis import methods
 from aioanalysis.aio import in_thread
 from aioanalysis.api.context import CONTEXT, ApiContext
 from aioanalysis.api.endpoints import Endpoint
-from aioanalysis.api.responses import MethodList, MethodView, answer
-from aioanalysis.domain.method import is_title
+from aioanalysis.api.responses import View, answer
+from aioanalysis.domain.method import Method, is_title
 from aioanalysis.errors import Invalid, MethodFailure, NotFound
+
+
+class LimitsView(View):
+    """What a run may use; null means the analysis host's own setting."""
+
+    run_seconds: float | None
+    silence_seconds: float | None
+    memory_bytes: int | None
+    cpus: float | None
+    output_bytes: int | None
+
+
+class MethodView(View):
+    """A method's definition; `parameters` is a JSON Schema, `digest` changes with any of its files."""
+
+    title: str
+    label: str
+    description: str
+    version: str
+    parameters: dict[str, Any]
+    limits: LimitsView
+    network: bool
+    digest: str
+
+    @classmethod
+    def of(cls, method: Method, digest: str) -> Self:
+        limits = method.limits
+        return cls(
+            title=method.title,
+            label=method.label,
+            description=method.description,
+            version=method.version,
+            parameters=dict(method.parameters),
+            limits=LimitsView(
+                run_seconds=limits.run_seconds,
+                silence_seconds=limits.silence_seconds,
+                memory_bytes=limits.memory_bytes,
+                cpus=limits.cpus,
+                output_bytes=limits.output_bytes,
+            ),
+            network=method.network,
+            digest=digest,
+        )
+
+
+class MethodList(View):
+    """Methods by title; `unusable` says of those that cannot be run what is wrong with them."""
+
+    methods: tuple[MethodView, ...]
+    unusable: dict[str, str]
 
 
 async def check_submission(context: ApiContext, title: str, params: Mapping[str, Any]) -> None:

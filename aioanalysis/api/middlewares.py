@@ -13,6 +13,7 @@ from aiohttp.typedefs import Handler
 
 from aioanalysis import logs
 from aioanalysis.api.context import CALLER, CONTEXT, TRACE, Caller, Trace
+from aioanalysis.api.metrics import METRICS
 from aioanalysis.api.problems import HttpProblem, problem_of
 from aioanalysis.errors import Unauthorized
 
@@ -35,7 +36,9 @@ async def tracing(request: web.Request, handler: Handler) -> web.StreamResponse:
             response = await handler(request)
         except Exception as error:
             response = _failed(trace, request, error)
-        _write_line(request, response, trace, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        _write_line(request, response, trace, seconds)
+        request.app[METRICS].count(request, response.status, seconds, trace)
     return response
 
 

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from aioanalysis.api.problems import InvalidQuery
+from aioanalysis.domain.exchange import Container
 from aioanalysis.domain.job import Source
 from aioanalysis.domain.method import TITLE
 from aioanalysis.domain.records import Selection
@@ -30,6 +31,7 @@ from aioanalysis.operations import NewJob
 PARAMS_MAX_BYTES: Final = 64 * 1024
 TAGS_MAX: Final = 32
 LIMIT_MAX: Final = 500
+FILES_MAX: Final = 5000
 COUNT_MAX: Final = 2**53
 
 RecordId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
@@ -156,6 +158,17 @@ class JobsQuery(Query):
     def states(self) -> frozenset[State]:
         """The states asked for, empty for any."""
         return frozenset() if "all" in self.state else frozenset(State(state) for state in self.state)
+
+
+class PackagesQuery(Query):
+    """Which files of the two containers to list."""
+
+    container: Container = Container.QUEUE
+    prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{0,512}$")] = ""
+    limit: int = Field(500, ge=1, le=FILES_MAX)
+    after: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{1,512}$")] | None = Field(
+        None, description="The `after` of the page before."
+    )
 
 
 class RemoveQuery(Query):

@@ -1,4 +1,4 @@
-"""What the API answers: models of the JSON, which OpenAPI describes as well, and how they are written."""
+"""What the API answers: how JSON is written, and the models of a job, which OpenAPI describes as well."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Self
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, PlainSerializer
+from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema
 
 from aioanalysis.domain.job import HistoryEvent, Job
-from aioanalysis.domain.method import Method
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import State
@@ -26,7 +25,9 @@ def rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-Time = Annotated[datetime, PlainSerializer(rfc3339)]
+Time = Annotated[
+    datetime, PlainSerializer(rfc3339), WithJsonSchema({"type": "string", "format": "date-time"})
+]
 
 
 class View(BaseModel):
@@ -239,67 +240,6 @@ class JobList(View):
     jobs: tuple[JobSummary, ...]
     cursor: str | None
     links: ListLinks
-
-
-class LimitsView(View):
-    """What a run may use; null means the analysis host's own setting."""
-
-    run_seconds: float | None
-    silence_seconds: float | None
-    memory_bytes: int | None
-    cpus: float | None
-    output_bytes: int | None
-
-
-class MethodView(View):
-    """A method's definition; `parameters` is a JSON Schema, `digest` changes with any of its files."""
-
-    title: str
-    label: str
-    description: str
-    version: str
-    parameters: dict[str, Any]
-    limits: LimitsView
-    network: bool
-    digest: str
-
-    @classmethod
-    def of(cls, method: Method, digest: str) -> Self:
-        limits = method.limits
-        return cls(
-            title=method.title,
-            label=method.label,
-            description=method.description,
-            version=method.version,
-            parameters=dict(method.parameters),
-            limits=LimitsView(
-                run_seconds=limits.run_seconds,
-                silence_seconds=limits.silence_seconds,
-                memory_bytes=limits.memory_bytes,
-                cpus=limits.cpus,
-                output_bytes=limits.output_bytes,
-            ),
-            network=method.network,
-            digest=digest,
-        )
-
-
-class MethodList(View):
-    """Methods by title; `unusable` says of those that cannot be run what is wrong with them."""
-
-    methods: tuple[MethodView, ...]
-    unusable: dict[str, str]
-
-
-class Alive(View):
-    status: str = "ok"
-
-
-class Readiness(View):
-    """The parts looked at; each is `ok` or `failing`."""
-
-    status: str
-    checks: dict[str, str]
 
 
 def job_path(job_id: str) -> str:

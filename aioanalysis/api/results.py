@@ -1,134 +1,156 @@
-"""What a job leaves: its result package, its failed package, and the report inside."""
+"""What a job leaves: its package, the package's members (the report is one), its sidecar and its output."""
 
 from __future__ import annotations
 
-import re
-from base64 import b64encode
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from hashlib import sha256
+from contextlib import suppress
 from typing import Final
+from urllib.parse import quote
 
 from aiohttp import web
 
 from aioanalysis.api.access import job_of
 from aioanalysis.api.context import CONTEXT
-from aioanalysis.api.downloads import DOWNLOADS
 from aioanalysis.api.endpoints import Endpoint
-from aioanalysis.api.problems import HttpProblem
-from aioanalysis.api.ranges import Part, Unchanged, Unsatisfiable, decide
+from aioanalysis.api.responses import View, answer, job_path
+from aioanalysis.api.serving import media_type, send_blob, send_member
 from aioanalysis.api.zipread import ZipReader
-from aioanalysis.domain.exchange import REPORT_MEMBER, Container, Ending, RunMark, result_name
+from aioanalysis.domain.exchange import (
+    REPORT_MEMBER,
+    Container,
+    Ending,
+    RunMark,
+    progress_log_name,
+    result_name,
+    sidecar_name,
+)
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.states import State
 from aioanalysis.errors import NotFound, Refused
-from aioanalysis.interfaces import BlobInfo, PackageStorage
+from aioanalysis.interfaces import BlobInfo
 
-STATES: Final = {Ending.COMPLETE: State.COMPLETE, Ending.FAILED: State.FAILED}
-SANDBOX: Final = (
-    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; font-src data:; media-src data:; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
-)
-"""What a method wrote runs no script, sends nothing anywhere, and has no part in our origin."""
+ENDINGS: Final = {State.COMPLETE: Ending.COMPLETE, State.FAILED: Ending.FAILED}
+LOG_MEMBER: Final = "job.log"
+PATH_CHARACTERS: Final = 4096
 
-HEADERS: Final = {
-    "Cache-Control": "private, no-cache",
-    "Content-Security-Policy": SANDBOX,
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-}
-SHA256: Final = re.compile(r"[0-9a-f]{64}")
+
+class FileView(View):
+    """A member of a package; sizes in bytes."""
+
+    path: str
+    size: int
+    compressed_size: int
+    crc32: str
+    media_type: str
+    link: str
+
+
+class FileList(View):
+    """What is in the package of that name."""
+
+    package: str
+    files: tuple[FileView, ...]
 
 
 async def result(request: web.Request) -> web.StreamResponse:
-    job, package = await _package(request, Ending.COMPLETE)
-    return await _send_package(request, job, package, Ending.COMPLETE)
+    package = await _package(request, await job_of(request), Ending.COMPLETE)
+    return await send_blob(request, Container.RESULTS, package)
 
 
 async def failed_result(request: web.Request) -> web.StreamResponse:
-    job, package = await _package(request, Ending.FAILED)
-    return await _send_package(request, job, package, Ending.FAILED)
+    package = await _package(request, await job_of(request), Ending.FAILED)
+    return await send_blob(request, Container.RESULTS, package)
 
 
 async def report(request: web.Request) -> web.StreamResponse:
     """Out of the package by ranges: of a package of any size only the report's own part is read."""
-    _, package = await _package(request, Ending.COMPLETE)
-    etag = f'{_etag(package)[:-1]}-report"'
-    headers = {**HEADERS, "ETag": etag, "Content-Type": "text/html; charset=utf-8"}
-    if isinstance(decide("HEAD", request.headers, size=0, etag=etag), Unchanged):
-        return web.Response(status=304, headers={**HEADERS, "ETag": etag})
-    package_zip = ZipReader(request.app[CONTEXT].storage, package)
-    member = await package_zip.find(REPORT_MEMBER)
-    if member is None:
-        raise NotFound(f"The result package holds no {REPORT_MEMBER}.")
-    return await request.app[DOWNLOADS].send(
-        request, package_zip.content(member), length=member.size, headers=headers
-    )
+    package = await _package(request, await job_of(request), Ending.COMPLETE)
+    return await _send_member(request, package, REPORT_MEMBER)
 
 
-async def _package(request: web.Request, ending: Ending) -> tuple[Job, BlobInfo]:
-    """The job and its package; raises `Refused` while there can be none, `NotFound` when it is not there."""
+async def files(request: web.Request) -> web.StreamResponse:
+    """The members of the package that the job left, complete or failed; odd names are left out."""
     job = await job_of(request)
-    if job.state is not STATES[ending]:
-        kind = "result" if ending is Ending.COMPLETE else "failed"
-        raise Refused(f"A job that is {job.state} has no {kind} package.", state=job.state.value)
-    package = await request.app[CONTEXT].storage.stat(Container.RESULTS, result_name(job.name, ending))
-    if package is None or RunMark.from_metadata(package.metadata).uid not in {None, job.uid}:
-        raise NotFound("The job's package is not in storage; a job that failed before it ran has none.")
-    return job, package
-
-
-async def _send_package(
-    request: web.Request, job: Job, package: BlobInfo, ending: Ending
-) -> web.StreamResponse:
-    etag = _etag(package)
-    headers = {
-        **HEADERS,
-        "ETag": etag,
-        "Accept-Ranges": "bytes",
-        "Content-Type": "application/zip",
-        "Content-Disposition": f'attachment; filename="{result_name(job.name, ending)}"',
-    }
-    if digest := _sha256(package):
-        headers["Repr-Digest"] = f"sha-256=:{b64encode(bytes.fromhex(digest)).decode()}:"
-    found = decide(request.method, request.headers, size=package.size, etag=etag)
-    if isinstance(found, Unchanged):
-        return web.Response(status=304, headers={**HEADERS, "ETag": etag})
-    if isinstance(found, Unsatisfiable):
-        raise HttpProblem(
-            416,
-            "Nothing of the package is in this range.",
-            headers={"Content-Range": f"bytes */{package.size}"},
+    package = await _package(request, job)
+    members = await ZipReader(request.app[CONTEXT].storage, package).members()
+    place = f"{job_path(job.id)}/files/"
+    views = (
+        FileView(
+            path=member.name,
+            size=member.size,
+            compressed_size=member.compressed,
+            crc32=f"{member.crc:08x}",
+            media_type=media_type(member.name),
+            link=place + quote(member.name),
         )
-    start, end, status = 0, package.size, 200
-    if isinstance(found, Part):
-        start, end, status = found.start, found.end, 206
-        headers["Content-Range"] = f"bytes {start}-{end - 1}/{package.size}"
-    content = _bytes(request.app[CONTEXT].storage, package, start, end)
-    return await request.app[DOWNLOADS].send(
-        request, content, length=end - start, status=status, headers=headers
+        for member in members
+        if is_file(member.name)
+    )
+    return answer(FileList(package=package.name, files=tuple(views)))
+
+
+async def file(request: web.Request) -> web.StreamResponse:
+    """A member by its very name: a path here leads nowhere, it is only text to compare."""
+    package = await _package(request, await job_of(request))
+    return await _send_member(request, package, request.match_info["path"])
+
+
+async def metadata(request: web.Request) -> web.StreamResponse:
+    job = await job_of(request)
+    sidecar = await _stat(request, job, sidecar_name(job.name, _ending(job)))
+    return await send_blob(request, Container.RESULTS, sidecar, shown="inline")
+
+
+async def log(request: web.Request) -> web.StreamResponse:
+    """Of a running job the last part of its output so far; of one that has ended, all of it."""
+    job = await job_of(request)
+    if job.state in ENDINGS:
+        with suppress(NotFound):  # failed by its time limit, it may run on
+            return await _send_member(request, await _package(request, job), LOG_MEMBER)
+    progress = await _stat(request, job, progress_log_name(job.name), "There is no output yet.")
+    return await send_blob(request, Container.RESULTS, progress, shown="inline")
+
+
+def is_file(name: str) -> bool:
+    """Whether a member is shown: no folder, and nothing that a client could unpack beside its target."""
+    return (
+        len(name) <= PATH_CHARACTERS
+        and name.isprintable()
+        and not {"\\", "\ufffd"} & set(name)
+        and not {"", ".", ".."} & set(name.split("/"))
     )
 
 
-@asynccontextmanager
-async def _bytes(
-    storage: PackageStorage, package: BlobInfo, start: int, end: int
-) -> AsyncIterator[AsyncIterator[bytes]]:
-    async with storage.open(
-        Container.RESULTS, package.name, start=start, end=end, etag=package.etag
-    ) as stream:
-        yield stream.chunks()
+async def _send_member(request: web.Request, package: BlobInfo, name: str) -> web.StreamResponse:
+    member = await ZipReader(request.app[CONTEXT].storage, package).find(name) if is_file(name) else None
+    if member is None:
+        raise NotFound("The package holds no such file.")
+    return await send_member(request, package, member)
 
 
-def _sha256(package: BlobInfo) -> str | None:
-    digest = RunMark.from_metadata(package.metadata).sha256 or ""
-    return digest if SHA256.fullmatch(digest) else None
+def _ending(job: Job, wanted: Ending | None = None) -> Ending:
+    """How the job ended; raises `Refused` while it has not, or not in the wanted way."""
+    ending = ENDINGS.get(job.state)
+    if ending is None or wanted not in {None, ending}:
+        kind = "failed package" if wanted is Ending.FAILED else "result package"
+        raise Refused(f"A job that is {job.state} has no {kind}.", state=job.state.value)
+    return ending
 
 
-def _etag(package: BlobInfo) -> str:
-    """The content's SHA-256; of a package without one, that of what changes with every write of it."""
-    return f'"{_sha256(package) or sha256(package.etag.encode()).hexdigest()}"'
+async def _package(request: web.Request, job: Job, wanted: Ending | None = None) -> BlobInfo:
+    return await _stat(request, job, result_name(job.name, _ending(job, wanted)))
+
+
+async def _stat(
+    request: web.Request,
+    job: Job,
+    name: str,
+    absent: str = "It is not in storage; a job that failed before it ran has left nothing.",
+) -> BlobInfo:
+    """The blob, if it is this job's; raises `NotFound`."""
+    blob = await request.app[CONTEXT].storage.stat(Container.RESULTS, name)
+    if blob is None or RunMark.from_metadata(blob.metadata).uid not in {None, job.uid}:
+        raise NotFound(absent)
+    return blob
 
 
 ENDPOINTS: Final = (
@@ -155,5 +177,37 @@ ENDPOINTS: Final = (
         summary="analysis_report.html of a complete job",
         answer="text/html",
         problems=(404, 409),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/jobs/{id}/files",
+        handler=files,
+        summary="The members of the package that a job left",
+        answer=FileList,
+        problems=(404, 409),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/jobs/{id}/files/{path}",
+        handler=file,
+        summary="One member of the package",
+        answer="*/*",
+        problems=(404, 409),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/jobs/{id}/metadata",
+        handler=metadata,
+        summary="The sidecar of an ended job",
+        answer="application/json",
+        problems=(404, 409, 416),
+    ),
+    Endpoint(
+        method="GET",
+        path="/v1/jobs/{id}/log",
+        handler=log,
+        summary="A job's output, so far or whole",
+        answer="text/plain",
+        problems=(404, 416),
     ),
 )

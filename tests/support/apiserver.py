@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import io
 import zipfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +17,8 @@ from aiohttp import web
 from cryptography.fernet import Fernet
 
 from aioanalysis.api.app import create_app, make_runner
-from aioanalysis.api.context import ApiContext
+from aioanalysis.api.context import ApiContext, Gauge, no_gauges
+from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.domain.exchange import Container, Ending, RunMark, result_name
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.states import State
@@ -139,6 +140,7 @@ async def open_api(
     prefix: str,
     folder: Path,
     methods_dir: Path | None = METHODS,
+    gauges: Callable[[], Awaitable[Sequence[Gauge]]] = no_gauges,
     **settings: Any,
 ) -> AsyncIterator[Api]:
     """The API over `storage` and a Redis, on a free port, with a session that does nothing of its own."""
@@ -165,6 +167,7 @@ async def open_api(
             settings=Settings(_env_file=None, **settings),
             ready=look,
             methods_dir=methods_dir,
+            gauges=gauges,
         )
         runner = make_runner(create_app(context), shutdown_seconds=1)
         await runner.setup()
@@ -189,6 +192,13 @@ async def open_api(
 
 def stem_of(job: Job) -> str:
     return f"{job.title}.{job.id}"
+
+
+def address(endpoint: Endpoint, job_id: str) -> str:
+    """A path of the endpoint that names this job and things that there are."""
+    return endpoint.path.format(
+        id=job_id, title="noop", path="analysis_report.html", container="results", name=f"noop.{job_id}.zip"
+    )
 
 
 def make_zip(members: Mapping[str, bytes], *, method: int = zipfile.ZIP_DEFLATED) -> bytes:

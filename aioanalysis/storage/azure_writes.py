@@ -73,10 +73,13 @@ class Upload:
         await self._settle(BLOCKS_HELD - 1)  # the next one may fill while the others are on their way
 
     async def _send(self, block_id: str, block: BytesIO) -> None:
-        with faults(self._subject):
-            async with asyncio.timeout(REQUEST_SECONDS):
-                length = len(block.getbuffer())
-                await self._blob.stage_block(block_id, block, length, lease=self._lease)
+        length = len(block.getbuffer())
+        try:
+            with faults(self._subject):
+                async with asyncio.timeout(REQUEST_SECONDS):
+                    await self._blob.stage_block(block_id, block, length, lease=self._lease)
+        finally:
+            block.truncate(0)  # the SDK's request, a cycle, holds the block until it is collected
 
     async def _settle(self, most: int) -> None:
         while len(self._staging) > most:

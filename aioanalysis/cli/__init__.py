@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import typer
 
-from aioanalysis.cli import jobs, service, setup
+from aioanalysis.cli import jobs, records, service, setup
 from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
 
 app = typer.Typer(
@@ -36,6 +36,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(setup.keys, name="keys")
+app.add_typer(records.records, name="records")
 
 
 def main() -> None:

@@ -24,9 +24,12 @@ COMPOSITION = {"__main__", "cli", "service", "development", "wiring"}
 MAY_IMPORT: dict[str, AbstractSet[str]] = {
     **dict.fromkeys(("__init__", "errors", "orchestrator", "page"), frozenset()),
     "domain": frozenset({"errors"}),
+    "conversion": frozenset(BASE),
     **dict.fromkeys(SHARED | ADAPTERS | {"operations", "worker", "client"}, SHARED | BASE),
     **dict.fromkeys(("api", "scheduler"), SHARED | BASE | {"operations"}),
-    **dict.fromkeys(COMPOSITION, SHARED | BASE | ADAPTERS | APPS | COMPOSITION | {"operations", "page"}),
+    **dict.fromkeys(
+        COMPOSITION, SHARED | BASE | ADAPTERS | APPS | COMPOSITION | {"operations", "page", "conversion"}
+    ),
 }
 IMPURE = {"asyncio", "os", "pathlib", "time", "random", "secrets", "socket", "subprocess", "threading"}
 # One library, one place.

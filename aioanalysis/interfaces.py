@@ -237,12 +237,27 @@ class PassLog(Protocol):
         ...
 
 
+class Tokens(Protocol):
+    """What clients' tokens stand for, so that a request made twice is done once."""
+
+    async def claim(self, token: str, meaning: str, *, seconds: int) -> str:
+        """Keep `meaning` for `token` unless it has one; the one it has, for so long from its first claim.
+
+        Repeatable.
+        """
+        ...
+
+
 class Tombstones(Protocol):
     """What is remembered of removed jobs."""
 
     async def tombstones(self) -> Sequence[Tombstone]: ...
 
     async def forget(self, tombstone: Tombstone) -> None: ...
+
+
+class SubmissionStore(JobStore, Tokens, Protocol):
+    """Job records with the tokens of their submissions."""
 
 
 class SchedulerLock(Protocol):

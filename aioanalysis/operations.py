@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,10 +29,20 @@ from aioanalysis.domain.frames import Frame, Hold
 from aioanalysis.domain.job import ID_ALPHABET, ID_LENGTH, HistoryEvent, Job, Source, Split, Tombstone
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import Action, State, check_action
-from aioanalysis.errors import AnalysisError, Contested, Forbidden, Missing, NotFound, Unavailable
-from aioanalysis.interfaces import Bell, ExchangeStorage, JobStore, LeaseState, User
+from aioanalysis.errors import (
+    AnalysisError,
+    Contested,
+    Forbidden,
+    Invalid,
+    Missing,
+    NotFound,
+    Refused,
+    Unavailable,
+)
+from aioanalysis.interfaces import Bell, ExchangeStorage, LeaseState, SubmissionStore, User
 
 TRIES: Final = 20
+ONCE_SECONDS: Final = 24 * 3600
 log = logs.get()
 
 
@@ -58,12 +69,20 @@ class NewJob:
     resubmitted_from: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Once:
+    """A client's word that requests with this token are one; `content` is what must be the same in them."""
+
+    token: str
+    content: bytes
+
+
 class Operations:
     """Changes of stored jobs. Safe concurrently: every write is a compare-and-set, made again on conflict."""
 
     def __init__(
         self,
-        jobs: JobStore,
+        jobs: SubmissionStore,
         storage: ExchangeStorage,
         bell: Bell,
         *,
@@ -78,14 +97,19 @@ class Operations:
         self._time_limit = timedelta(seconds=time_limit)
         self._job_expiry = timedelta(seconds=job_expiry)
 
-    async def submit(self, new: NewJob, user: User, key: str) -> Job:
-        """Record a new job, all or nothing, and wake the scheduler."""
+    async def submit(self, new: NewJob, user: User, key: str, *, once: Once | None = None) -> Job:
+        """Record a new job, all or nothing, and wake the scheduler.
+
+        With `once`, the job that the same request has made within 24 h is given again. Raises `Invalid` when
+        its token came with other content, `Refused` when its job has been removed.
+        """
         now = self.clock()
         frames = _first_frames(new)
         for _ in range(TRIES):
+            job_id, uid = _new_id() if once is None else await self._claimed_id(once, user)
             job = Job(
-                id="".join(secrets.choice(ID_ALPHABET) for _ in range(ID_LENGTH)),
-                uid=uuid4().hex,
+                id=job_id,
+                uid=uid,
                 title=new.title,
                 params=new.params,
                 source=new.source,
@@ -113,11 +137,25 @@ class Operations:
             try:
                 stored = await self.jobs.create(job, key)
             except Contested:
+                if once is not None:
+                    raise Refused("the job of this Idempotency-Key has been removed") from None
                 continue  # the id is taken
+            if stored.submitted_at != job.submitted_at:
+                return stored  # by an earlier request
             log.info("job_submitted", job_id=job.id, title=job.title, submitter=job.submitter)
             await self.bell.ring()
             return stored
         raise Unavailable("no free job id was found")
+
+    async def _claimed_id(self, once: Once, user: User) -> tuple[str, str]:
+        """The id and uid that the first request with this token took: they make every repeat the same job."""
+        digest = hashlib.sha256(once.content).hexdigest()
+        token = f"{user.name}\0{once.token}"
+        meaning = await self.jobs.claim(token, ":".join((*_new_id(), digest)), seconds=ONCE_SECONDS)
+        job_id, uid, known = meaning.split(":")
+        if known != digest:
+            raise Invalid("this Idempotency-Key was used for another request within 24 h")
+        return job_id, uid
 
     async def save(self, job: Job, *, fence: int) -> Job:
         """Write a scheduler's decision; raises `Contested` or `Missing`: the next pass decides anew."""
@@ -255,6 +293,11 @@ class Operations:
             await self.storage.delete(Container.RESULTS, name)
         except Contested:
             log.info("delete_refused", name=name)
+
+
+def _new_id() -> tuple[str, str]:
+    """A fresh (id, uid)."""
+    return "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_LENGTH)), uuid4().hex
 
 
 def _first_frames(new: NewJob) -> tuple[Frame, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from aiohttp.typedefs import Handler
 from pydantic import BaseModel
@@ -13,7 +14,8 @@ from pydantic import BaseModel
 class Endpoint:
     """One method on one path. Everything under /v1 needs a key (`middlewares.authentication`).
 
-    `answer` is the model of a good answer's JSON, or its media type; None where it has no body.
+    `headers` are the schemas of request headers. `answer` is the model of a good answer's JSON, or its media
+    type; None where it has no body.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
@@ -24,4 +26,5 @@ class Endpoint:
     status: int = 200
     body: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
+    headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[int, ...] = ()

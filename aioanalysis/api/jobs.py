@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import urlencode
 
@@ -12,22 +13,34 @@ from aioanalysis.api.bodies import read_body
 from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.methods import check_submission
-from aioanalysis.api.problems import InvalidQuery
+from aioanalysis.api.problems import HttpProblem, InvalidQuery
 from aioanalysis.api.requests import JobRequest, JobsQuery, RemoveQuery, StateRequest, read_query
-from aioanalysis.api.responses import JobList, JobSummary, JobView, ListLinks, answer, job_path
+from aioanalysis.api.responses import JobList, JobSummary, JobView, ListLinks, answer, dumps, job_path
 from aioanalysis.errors import Forbidden, Invalid
 from aioanalysis.interfaces import JobFilter, User
+from aioanalysis.operations import Once
+
+IDEMPOTENCY_KEY: Final = re.compile(r"[ -~]{1,255}")
 
 
 async def submit(request: web.Request) -> web.StreamResponse:
-    """Checked before anything is stored."""
+    """Checked before anything is stored. With an Idempotency-Key, a repeat within 24 h gives the same job."""
     context, caller = request.app[CONTEXT], request[CALLER]
+    token = _idempotency_key(request)
     wanted = await read_body(request, JobRequest)
     await check_submission(context, wanted.title, wanted.params)
+    once = Once(token=token, content=dumps(wanted.model_dump())) if token is not None else None
     async with job_store_time():
-        job = await context.operations.submit(wanted.new_job(), caller.user, caller.key)
+        job = await context.operations.submit(wanted.new_job(), caller.user, caller.key, once=once)
     view = JobView.of(job, context.operations.clock())
     return answer(view, status=201, headers={"Location": job_path(job.id)})
+
+
+def _idempotency_key(request: web.Request) -> str | None:
+    token = request.headers.get("Idempotency-Key")
+    if token is not None and not IDEMPOTENCY_KEY.fullmatch(token):
+        raise HttpProblem(400, "An Idempotency-Key has 1 to 255 printable ASCII characters.")
+    return token
 
 
 async def listing(request: web.Request) -> web.StreamResponse:
@@ -99,9 +112,10 @@ ENDPOINTS: Final = (
         handler=submit,
         summary="Submit a job on a stored recordset or a set",
         body=JobRequest,
+        headers={"Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255}},
         answer=JobView,
         status=201,
-        problems=(400, 408, 413, 415, 422),
+        problems=(400, 408, 409, 413, 415, 422),
     ),
     Endpoint(
         method="GET",

@@ -101,7 +101,11 @@ def _operation(endpoint: Endpoint, refs: Mapping[type, str]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": _operation_id(endpoint),
         "summary": endpoint.summary,
-        "parameters": [*_path_parameters(endpoint.path), *_query_parameters(endpoint.query)],
+        "parameters": [
+            *_path_parameters(endpoint.path),
+            *_query_parameters(endpoint.query),
+            *({"name": name, "in": "header", "schema": schema} for name, schema in endpoint.headers.items()),
+        ],
         "responses": _responses(endpoint, refs, protected),
     }
     if endpoint.handler.__doc__:

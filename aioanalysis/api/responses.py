@@ -135,6 +135,7 @@ class HistoryView(View):
     from_: State | None
     to: State
     by: str
+    note: str | None
 
     model_config = ConfigDict(
         frozen=True, alias_generator=lambda name: name.rstrip("_"), validate_by_name=True
@@ -142,7 +143,14 @@ class HistoryView(View):
 
     @classmethod
     def of(cls, event: HistoryEvent) -> Self:
-        return cls(at=event.at, event=event.event, from_=event.from_state, to=event.to_state, by=event.by)
+        return cls(
+            at=event.at,
+            event=event.event,
+            from_=event.from_state,
+            to=event.to_state,
+            by=event.by,
+            note=event.note,
+        )
 
 
 class SelectionView(View):
@@ -226,7 +234,7 @@ class JobView(JobSummary):
             usage=UsageView.of(job.usage),
             selection=SelectionView.of(job.selection),
             history=tuple(HistoryView.of(event) for event in job.history),
-            resubmitted_from=None,
+            resubmitted_from=job.resubmitted_from,
         )
 
 

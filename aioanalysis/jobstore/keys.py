@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -18,6 +19,7 @@ class Keys:
         unfinished        zset     id by submission, every job that is not complete
         checked           zset     id by the scheduler's last look (`last_updated`)
         last_pass         string   when the scheduler last looked at all
+        token:<digest>    string   what a client's token stands for, expires
         tombstones        hash     uid -> what is left of a removed job
         lock              string   token of the scheduler that holds the lock, expires
         fence             hash     n, token: number and token of the newest holder
@@ -52,6 +54,9 @@ class Keys:
     @property
     def last_pass(self) -> str:
         return f"{self.prefix}last_pass"
+
+    def token(self, token: str) -> str:
+        return f"{self.prefix}token:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
     @property
     def tombstones(self) -> str:

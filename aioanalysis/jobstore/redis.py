@@ -31,7 +31,7 @@ log = logs.get()
 
 
 class RedisJobStore:
-    """`JobStore`, `Tombstones` and `PassLog`. What is written may be written twice; see `scripts`."""
+    """`JobStore`, `Tokens`, `Tombstones` and `PassLog`. Every write may be made twice; see `scripts`."""
 
     def __init__(self, client: Redis, *, prefix: str, seal: codec.Seal) -> None:
         self._client = client
@@ -183,6 +183,13 @@ class RedisJobStore:
         async with answering():
             moment = cast(str | None, await self._client.get(self._keys.last_pass))
         return None if moment is None else codec.moment(float(moment))
+
+    async def claim(self, token: str, meaning: str, *, seconds: int) -> str:
+        key = self._keys.token(token)
+        async with answering():
+            await self._client.set(key, meaning, nx=True, ex=seconds)
+            found = cast(str | None, await self._client.get(key))
+        return meaning if found is None else found  # it has expired just now
 
     async def tombstones(self) -> Sequence[Tombstone]:
         """All that were not forgotten; past `keep_until` they are the scheduler's to forget.

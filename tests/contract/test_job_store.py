@@ -864,3 +864,14 @@ async def test_a_wrong_password_is_the_set_ups_fault_and_is_not_repeated(
             assert await client.ping()
     finally:
         await raw.acl_deluser("tester")
+
+
+async def test_a_token_keeps_the_meaning_it_got_first_and_for_its_time(
+    store: adapter.RedisJobStore, raw: Any, prefix: str
+) -> None:
+    found = await asyncio.gather(*(store.claim("t", f"meaning {n}", seconds=60) for n in range(10)))
+    assert len(set(found)) == 1
+    assert await store.claim("t", "later", seconds=9999) == found[0]
+    assert await store.claim("\ud800 other\n", "mine", seconds=60) == "mine"
+    [key, _] = [key async for key in raw.scan_iter(f"{prefix}token:*")]
+    assert 0 < await raw.ttl(key) <= 60

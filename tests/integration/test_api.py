@@ -133,6 +133,60 @@ async def test_without_a_methods_directory_any_title_is_taken(
         is_problem(await api.get("/v1/methods/elsewhere"), 404)
 
 
+async def test_a_repeat_with_the_same_idempotency_key_gives_the_same_job(api: Api) -> None:
+    async def submit(by: str = "ann", key: str = "once", **changes: Any) -> Any:
+        headers = {"Idempotency-Key": key}
+        return await api.call("POST", "/v1/jobs", by=by, json={**GOOD, **changes}, headers=headers)
+
+    replies = await asyncio.gather(*(submit() for _ in range(10)))
+    assert {reply.status for reply in replies} == {201}
+    [job_id] = {reply.json()["id"] for reply in replies}
+    assert [job["id"] for job in (await api.get("/v1/jobs")).json()["jobs"]] == [job_id]
+    is_problem(await submit(tags=["other"]), 422)
+    others = [await submit("ben"), await submit(key="twice"), await api.call("POST", "/v1/jobs", json=GOOD)]
+    assert len({job_id, *(reply.json()["id"] for reply in others)}) == 4
+    for wrong in ("", "x" * 256, "k\xe9y"):
+        is_problem(await submit(key=wrong), 400)
+
+
+async def test_an_idempotency_key_counts_for_a_day(api: Api, unique: str) -> None:
+    async def submit() -> Any:
+        return await api.call("POST", "/v1/jobs", json=GOOD, headers={"Idempotency-Key": "daily"})
+
+    first = (await submit()).json()["id"]
+    [token] = [key async for key in api.parts.client.scan_iter(f"{unique}:token:*")]
+    assert 86_390 <= await api.parts.client.ttl(token) <= 86_400
+    assert (await submit()).json()["id"] == first
+    assert await api.parts.client.ttl(token) <= 86_400
+    await api.parts.client.delete(token)  # as after a day
+    assert (await submit()).json()["id"] != first
+
+
+async def test_the_repeat_of_a_removed_submission_is_refused(api: Api) -> None:
+    async def submit() -> Any:
+        return await api.call("POST", "/v1/jobs", json=GOOD, headers={"Idempotency-Key": "k"})
+
+    await api.call("DELETE", f"/v1/jobs/{(await submit()).json()['id']}")
+    is_problem(await submit(), 409)
+
+
+async def test_a_lost_reply_of_redis_makes_no_second_job(
+    redis: RedisServer, storage: DirectoryStorage, unique: str, tmp_path: Path
+) -> None:
+    async with FaultProxy(("127.0.0.1", redis.port), "redis") as proxy:
+        url = redis.through(proxy.port)
+        async with open_api(storage, redis_url=url, prefix=unique, folder=tmp_path) as api:
+            for pattern in ("^SET ", "^EVALSHA "):
+                with proxy.drop_reply(pattern) as fault:
+                    headers = {"Idempotency-Key": pattern}
+                    reply = await api.call("POST", "/v1/jobs", json=GOOD, headers=headers)
+                    again = await api.call("POST", "/v1/jobs", json=GOOD, headers=headers)
+                assert fault.hits == 1
+                assert reply.status == again.status == 201
+                assert reply.json()["id"] == again.json()["id"]
+            assert len((await api.get("/v1/jobs")).json()["jobs"]) == 2
+
+
 async def test_a_submission_rings_the_scheduler(api: Api) -> None:
     await api.parts.bell.wait(0)
     await api.call("POST", "/v1/jobs", json=GOOD)

@@ -83,7 +83,14 @@ def test_history_and_selection_are_shown() -> None:
     job = whole(selection=Selection(mode="exclude", ids=frozenset("BA")))
     assert job["selection"] == {"include": None, "exclude": ["A", "B"]}
     assert job["history"] == [
-        {"at": "2026-01-31T12:00:00.123Z", "event": "submit", "from": None, "to": "waiting", "by": "ann"}
+        {
+            "at": "2026-01-31T12:00:00.123Z",
+            "event": "submit",
+            "from": None,
+            "to": "waiting",
+            "by": "ann",
+            "note": None,
+        }
     ]
 
 

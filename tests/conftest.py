@@ -26,6 +26,12 @@ from tests.support.servers import Azurite, RedisServer, TlsRedisServer
 hypothesis.settings.register_profile("ours", deadline=None)
 hypothesis.settings.load_profile("ours")
 
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Names of tests are short, and the same in every process: no bytes, no long texts in them."""
+    return argname if isinstance(val, bytes) or (isinstance(val, str) and len(val) > 24) else None
+
+
 # --- real parts ---
 
 

@@ -1,94 +1,61 @@
-"""A method's first stage: each record judged, records_used.jsonl and records_left_out.jsonl written."""
+"""The first stage of methods on sequences: the records used, with their names; what was left out and why."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
 
-from .job import Job, RefusalError, write_jsonl
-from .records import BadLine, Record, read_records
-from .selection import LeftOut
-
-Chosen = TypeVar("Chosen", covariant=True)
+from .job import Job
+from .judging import judge_all, refuse_fewer
+from .selection import REASONS, Selector, Used
+from .sequences import ambiguous_percent, known_bases
+from .taxa import clean_name, names_of
 
 
-class Judge(Protocol[Chosen]):
-    """What decides on each record, one after the other, and counts."""
+def used_row(item: Used, *, exclude_interim: bool, fields: Sequence[str] = ()) -> dict[str, object]:
+    """What records_used.jsonl says of a record; `fields` are further fields of it, as text."""
+    record, names = item.record, names_of(item.record, exclude_interim=exclude_interim)
+    row: dict[str, object] = {
+        "record_id": record.record_id,
+        "processid": record.processid,
+        "sampleid": record.text("sampleid"),
+        "line": record.line,
+        "marker_code": record.marker,
+        "species": names.species,
+        "genus": names.genus,
+        "family": names.family,
+        "identification": record.text("identification"),
+        "bin_uri": record.text("bin_uri"),
+        "known_bases": known_bases(item.letters),
+        "ambiguous_percent": round(ambiguous_percent(item.letters), 4),
+    }
+    return row | {field: clean_name(record.text(field)) for field in fields if field not in row}
 
-    read: int
-    used: int
-    counts: Counter[str]
-    other_markers: Counter[str]
 
-    def judge(self, item: Record | BadLine) -> Chosen | LeftOut: ...
-
-
-def judge_all(
-    job: Job,
-    judge: Judge[Any],
-    row: Callable[[Any], dict[str, object]],
-    reasons: Mapping[str, str],
-    *,
-    source: Path | None = None,
-) -> str:
-    """Write both lists and the counts (work/selection.json); what was left out, in words, is returned.
-
-    `row` makes a used record's line of records_used.jsonl; it is called once for each, in input order.
-    """
-    left_out: list[LeftOut] = []
-
-    def used() -> Iterator[dict[str, object]]:
-        for item in map(judge.judge, read_records(source or job.dir / "records.jsonl")):
-            if isinstance(item, LeftOut):
-                left_out.append(item)
-                continue
-            job.progress(judge.used, judge.read, "reading records")
-            yield row(item)
-
-    write_jsonl(job.dir / "records_used.jsonl", used())
-    write_jsonl(job.dir / "records_left_out.jsonl", (item.as_json() for item in left_out))
-    counts = {reason: judge.counts[reason] for reason in reasons if judge.counts[reason]}
-    job.save(
-        "selection",
-        {
-            "read": judge.read,
-            "used": judge.used,
-            "left_out": counts,
-            "other_markers": dict(judge.other_markers.most_common()),
-        },
+def selector_of(job: Job) -> Selector:
+    """As the parameters marker, min_length and max_ambiguous_percent say."""
+    chosen = job.parameters
+    return Selector(
+        marker=chosen["marker"],
+        min_length=chosen["min_length"],
+        max_ambiguous_percent=chosen["max_ambiguous_percent"],
     )
-    told = "; ".join(f"{reasons[reason]}: {count}" for reason, count in counts.items())
-    print(f"{judge.read} records read, {judge.used} used" + (f"; left out: {told}" if told else ""))
-    note_flaws(job, judge)
-    return told
 
 
-def refuse_fewer(judge: Judge[Any], wanted: int, told: str, what: str, marker: str | None = None) -> None:
-    """End with a plain sentence where fewer than `wanted` records can be used; `what` cannot be done then."""
-    if judge.used < wanted:
-        raise RefusalError(
-            f"{what}: {judge.used} of {judge.read} records can be used, {wanted} "
-            f"{'is' if wanted == 1 else 'are'} needed."
-            + (f" Left out: {told}." if told else "")
-            + (markers_told(judge, marker) if marker else "")
-        )
+def read_stage(
+    job: Job,
+    *,
+    needed: int = 2,
+    refusal: str = "Nothing can be compared",
+    fields: Sequence[str] = (),
+) -> None:
+    """Writes records_used.jsonl, records_left_out.jsonl, work/sequences.txt; refuses fewer than `needed`."""
+    selector = selector_of(job)
+    interim = bool(job.parameters.get("exclude_interim_names", False))
+    with (job.work / "sequences.txt").open("wb") as sequences:
 
+        def row(item: Used) -> dict[str, object]:
+            sequences.write(item.letters.tobytes() + b"\n")
+            return used_row(item, exclude_interim=interim, fields=fields)
 
-def markers_told(judge: Judge[Any], marker: str) -> str:
-    if not judge.other_markers:
-        return ""
-    found = ", ".join(f"{name} ({count})" for name, count in judge.other_markers.most_common(10))
-    return f" The marker asked for is {marker}; other markers found: {found}."
-
-
-def note_flaws(job: Job, judge: Judge[Any]) -> None:
-    if bad := judge.counts["bad_line"]:
-        job.note("warning", f"Lines that are no records: {bad}; records_left_out.jsonl names them.")
-    if twice := judge.counts["duplicate"]:
-        job.note("warning", f"Records that repeat a record_id: {twice}; the first of each was kept.")
-    if letters := getattr(judge, "unexpected_letters", 0):
-        job.note("warning", f"Letters in sequences that are no nucleotides, read as N: {letters}.")
-    if judge.other_markers and "marker" in job.parameters:
-        job.note("note", "A run uses one marker." + markers_told(judge, job.parameters["marker"]))
+        told = judge_all(job, selector, row, REASONS)
+    refuse_fewer(selector, needed, told, refusal, job.parameters["marker"])

@@ -32,10 +32,16 @@ class Alignment:
     notes: tuple[str, ...] = ()
 
 
-def align(sequences: Sequence[Bytes], how: str, progress: Callable[[int, int], None]) -> Alignment:
+def align(
+    sequences: Sequence[Bytes],
+    how: str,
+    progress: Callable[[int, int], None],
+    *,
+    keep_empty_columns: bool = False,
+) -> Alignment:
     """`how` is "auto" or "as_uploaded". Records keep their order; columns that hold gaps only go."""
     if how == "as_uploaded":
-        return as_uploaded(sequences)
+        return as_uploaded(sequences, keep_empty_columns=keep_empty_columns)
     stripped = [strip(letters) for letters in sequences]
     order: dict[bytes, int] = {}
     index = [order.setdefault(letters.tobytes(), len(order)) for letters in stripped]
@@ -61,7 +67,7 @@ def align(sequences: Sequence[Bytes], how: str, progress: Callable[[int, int], N
     return Alignment(letters=aligned[index], how=name, notes=tuple(notes))
 
 
-def as_uploaded(sequences: Sequence[Bytes]) -> Alignment:
+def as_uploaded(sequences: Sequence[Bytes], *, keep_empty_columns: bool = False) -> Alignment:
     widths = sorted({letters.size for letters in sequences})
     if len(widths) > 1:
         raise AlignmentError(
@@ -69,7 +75,9 @@ def as_uploaded(sequences: Sequence[Bytes]) -> Alignment:
             "so they are not aligned as uploaded. Choose alignment: auto."
         )
     letters = np.vstack(sequences)
-    return Alignment(letters=letters[:, (letters != GAP).any(axis=0)], how="as uploaded")
+    if not keep_empty_columns:
+        letters = letters[:, (letters != GAP).any(axis=0)]
+    return Alignment(letters=letters, how="as uploaded")
 
 
 def check(sequences: Sequence[Bytes], aligned: Bytes) -> None:

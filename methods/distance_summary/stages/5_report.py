@@ -3,10 +3,11 @@
 from typing import Any
 
 from barcode.distances import MODEL_NAMES
-from barcode.job import Job, read_jsonl, run_stage, to_json, versions
+from barcode.job import Job, read_jsonl, run_stage
 from barcode.levels import LABELS, RANKS
 from barcode.plots import Series, histograms
 from barcode.report import Report
+from barcode.sections import begin, finish, how, left_out
 from barcode.selection import REASONS
 
 COLOURS = {"species": "c1", "genus": "c2", "family": "c3"}
@@ -40,35 +41,34 @@ def percent(value: float | None) -> float | None:
 
 
 def stage(job: Job) -> None:
-    selection, alignment, results = job.load("selection"), job.load("alignment"), job.load("results")
-    pairs, notes, chosen = job.load("pairs"), job.notes(), job.parameters
-    report = Report(
-        job.method["label"],
+    alignment, results, pairs = job.load("alignment"), job.load("results"), job.load("pairs")
+    chosen = job.parameters
+    report = begin(
+        job,
         f"{chosen['marker']} · {MODEL_NAMES[chosen['distance_model']]} · {chosen['deletion']} deletion",
-    )
-    report.facts(
         {
-            "Records read": selection["read"],
-            "Used": selection["used"],
-            "Left out": selection["read"] - selection["used"],
             "Different sequences": results["distinct"],
             "Columns compared": results["columns_compared"],
             "Pairs": pairs["total"],
-        }
+        },
     )
-    report.notes(notes)
     summary_table(report, results["levels"])
     figures(report, results)
     for rank in RANKS:
         taxon_table(report, rank, results["taxa"][rank])
     records = {record["record_id"]: record for record in read_jsonl(job.dir / "records_used.jsonl")}
     extreme_tables(report, job.load("extremes"), pairs, records)
-    left_out(report, job, selection)
-    how(report, job, alignment)
-    report.write(job.dir / "analysis_report.html")
-    write_run(job, selection, alignment, results, pairs, notes)
-    job.clear()
-    print("analysis_report.html written")
+    left_out(report, job, REASONS)
+    told = f"Alignment: {alignment['how']}, {alignment['columns']} columns (alignment.fasta)."
+    how(report, job, lines=[told], formulas=FORMULAS, sources=SOURCES)
+    distances = {
+        "pairs": pairs["total"],
+        "pairs_listed": pairs["listed"],
+        "columns_compared": results["columns_compared"],
+        "different_sequences": results["distinct"],
+        "undefined": results["levels"]["all"]["undefined"],
+    }
+    finish(report, job, alignment=alignment, distances=distances)
 
 
 def summary_table(report: Report, levels: dict[str, Any]) -> None:
@@ -188,56 +188,6 @@ def extreme_tables(
             f"{pairs['listed']:,}: the farthest within species, the nearest within genus and within family.",
             small=True,
         )
-
-
-def left_out(report: Report, job: Job, selection: dict[str, Any]) -> None:
-    report.section("Records left out")
-    if not selection["left_out"]:
-        report.paragraph("None: every record read was used.")
-        return
-    counts = [(REASONS[reason], count) for reason, count in selection["left_out"].items()]
-    report.table(("Reason", "Records"), counts)
-    rows = [
-        (one["record_id"], one["line"], REASONS[one["reason"]], one["detail"])
-        for one in read_jsonl(job.dir / "records_left_out.jsonl")
-    ]
-    report.table(("Record", "Line", "Reason", "Detail"), rows, whole="records_left_out.jsonl")
-
-
-def how(report: Report, job: Job, alignment: dict[str, Any]) -> None:
-    report.section("How it was done")
-    report.table(("Parameter", "Value"), [(k, to_json(v).strip('"')) for k, v in job.parameters.items()])
-    report.paragraph(f"Alignment: {alignment['how']}, {alignment['columns']} columns (alignment.fasta).")
-    report.preformatted(FORMULAS)
-    report.paragraph(SOURCES, small=True)
-    told = ", ".join(f"{name} {version}" for name, version in versions().items())
-    report.paragraph(f"{job.method['label']} {job.method['version']}; {told}.", small=True)
-
-
-def write_run(
-    job: Job,
-    selection: dict[str, Any],
-    alignment: dict[str, Any],
-    results: dict[str, Any],
-    pairs: dict[str, Any],
-    notes: list[dict[str, str]],
-) -> None:
-    run = {
-        "method": {"label": job.method["label"], "version": job.method["version"]},
-        "parameters": job.parameters,
-        "records": selection,
-        "alignment": alignment,
-        "distances": {
-            "pairs": pairs["total"],
-            "pairs_listed": pairs["listed"],
-            "columns_compared": results["columns_compared"],
-            "different_sequences": results["distinct"],
-            "undefined": results["levels"]["all"]["undefined"],
-        },
-        "notes": notes,
-        "versions": versions(),
-    }
-    (job.dir / "run.json").write_text(to_json(run) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

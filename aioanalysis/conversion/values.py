@@ -97,8 +97,9 @@ def strings(text: str) -> Read:
 
 
 def _items(text: str) -> list[str] | None:
+    text = text.strip()
     items, position, after_comma = [], 0, True
-    while text[position:].strip():
+    while position < len(text):
         found = ITEM.match(text, position)
         if found is None or (found["bare"] and not after_comma):
             return None

@@ -215,13 +215,13 @@ def test_a_full_disk_is_the_outputs_fault(package: Path):
 def test_a_large_file_takes_little_memory(package: Path, out: Path):
     import tracemalloc
 
-    row = "A-26\tCOI-5P\t" + "ACGT" * 250 + "\tNA\tNone\n"
-    package.write_text(PACKAGE.partition("\n")[0] + "\n" + row * 20_000)
+    row = "A-26\tCOI-5P\t" + "ACGT" * 5_000 + "\tNA\tNone\n"
+    package.write_text(PACKAGE.partition("\n")[0] + "\n" + row * 2_000)
     tracemalloc.start()
     assert run(package, "-o", out).exit_code == 0
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(lines(out)) == 20_000
+    assert len(lines(out)) == 2_000
     assert peak < 12 * 1024 * 1024
 
 

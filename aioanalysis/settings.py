@@ -113,6 +113,11 @@ class Settings(BaseSettings):
         "auto", description="What runs methods; auto: docker if there is an engine."
     )
     docker_host: str | None = Field(None, description="Address of the engine; the usual socket if not given.")
+    host_data_dir: Path | None = Field(
+        None,
+        description="DATA_DIR as the engine's host has it, for a worker in a container; asked of the engine"
+        " if not set.",
+    )
     worker_id: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$",

@@ -24,9 +24,12 @@ CONTAINER_ENDED: Final = frozenset({"exited", "dead"})
 
 
 def container_config(
-    image: Image, spec: RunSpec, *, user: tuple[int, int], host_cpus: int | None
+    image: Image, spec: RunSpec, *, user: tuple[int, int], host_cpus: int | None, source: str | None = None
 ) -> dict[str, Any]:
-    """The container of a run: nothing of the host but its job directory, and no rights (HAZARDS H24)."""
+    """The container of a run: nothing of the host but its job directory, and no rights (HAZARDS H24).
+
+    `source` is the job directory's path on the engine's host, where that is another one.
+    """
     uid, gid = user
     return {
         "Image": image.id,
@@ -36,7 +39,7 @@ def container_config(
         "Labels": {**spec.labels, KIND_LABEL: RUN},
         "Tty": False,
         "OpenStdin": False,
-        "HostConfig": _host_config(spec, host_cpus),
+        "HostConfig": _host_config(spec, host_cpus, source or str(spec.job_dir.absolute())),
     }
 
 
@@ -53,7 +56,7 @@ def _environment(spec: RunSpec) -> dict[str, str]:
     return environment
 
 
-def _host_config(spec: RunSpec, host_cpus: int | None) -> dict[str, Any]:
+def _host_config(spec: RunSpec, host_cpus: int | None, source: str) -> dict[str, Any]:
     limits = spec.limits
     ulimits = [_ulimit("nofile", OPEN_FILES), _ulimit("core", 0)]
     if limits.output_bytes is not None:
@@ -68,7 +71,7 @@ def _host_config(spec: RunSpec, host_cpus: int | None) -> dict[str, Any]:
         "Init": True,
         "Ulimits": ulimits,
         "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
-        "Mounts": [{"Type": "bind", "Source": str(spec.job_dir.absolute()), "Target": "/job"}],
+        "Mounts": [{"Type": "bind", "Source": source, "Target": "/job"}],
         "AutoRemove": False,
     }
     if limits.memory_bytes is not None:

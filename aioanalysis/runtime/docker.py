@@ -27,6 +27,7 @@ from aioanalysis.runtime.container import (
     sample_of,
 )
 from aioanalysis.runtime.engine import ENDLESS, SLOW, Engine
+from aioanalysis.runtime.hostpaths import HostPaths
 from aioanalysis.runtime.images import Images
 
 WAIT_SECONDS: Final = 60.0  # of one wait call: an end that the engine did not tell is seen after that
@@ -44,19 +45,25 @@ class DockerRuntime:
 
     `user` is the uid and gid that runs get: the worker's own, so that it can clean up after them, or for a
     worker that is root an unprivileged one that job directories are given to (root without capabilities
-    could not even write into them).
+    could not even write into them). `paths` tells where the engine's host has job directories, if elsewhere.
     """
 
     name = "docker"
 
-    def __init__(self, engine: Engine, images: Images, *, user: tuple[int, int]) -> None:
+    def __init__(
+        self, engine: Engine, images: Images, *, user: tuple[int, int], paths: HostPaths | None = None
+    ) -> None:
         self._engine = engine
+        self._paths = paths
         self._images = images
         self._user = user
         self._cpus: int | None = None
 
     async def check(self) -> str:
-        return await self._engine.version()
+        version = await self._engine.version()
+        if self._paths is not None:
+            await self._paths.check()
+        return version
 
     async def build(self, directory: MethodDirectory) -> Image:
         return await self._images.build(directory)
@@ -66,7 +73,13 @@ class DockerRuntime:
             await in_thread(give_to, spec.job_dir, self._user)
         except OSError as error:
             raise Unavailable(f"The job directory cannot be given to the run: {error}") from error
-        config = container_config(image, spec, user=self._user, host_cpus=await self._host_cpus())
+        config = container_config(
+            image,
+            spec,
+            user=self._user,
+            host_cpus=await self._host_cpus(),
+            source=await self._paths.of(spec.job_dir) if self._paths else None,
+        )
         try:
             run = await finish(self._create(spec.name, config), name=f"create {spec.name}")
             await self._engine.call("POST", f"containers/{run}/start", patience=SLOW)

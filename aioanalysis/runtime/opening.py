@@ -13,6 +13,7 @@ from aioanalysis.errors import Unavailable
 from aioanalysis.interfaces import Runtime
 from aioanalysis.runtime.docker import DockerRuntime
 from aioanalysis.runtime.engine import Engine, open_engine
+from aioanalysis.runtime.hostpaths import HostPaths
 from aioanalysis.runtime.images import Images
 from aioanalysis.runtime.process import open_process_runtime
 from aioanalysis.settings import Settings
@@ -35,7 +36,8 @@ async def open_runtime(settings: Settings) -> AsyncIterator[Runtime]:
             yield await stack.enter_async_context(open_process_runtime(settings.data_dir / "runs"))
         else:
             images = Images(engine, base_image=settings.base_image, network=settings.build_network)
-            yield DockerRuntime(engine, images, user=run_user(settings))
+            paths = HostPaths(engine, settings.data_dir, settings.host_data_dir)
+            yield DockerRuntime(engine, images, user=run_user(settings), paths=paths)
 
 
 async def _engine(settings: Settings, stack: AsyncExitStack) -> Engine | None:

@@ -1,11 +1,11 @@
-"""Accumulation of kinds (species, BINs ...) over samples: the exact expectation, random orders, Chao1.
+"""Accumulation of kinds (species, BINs ...) over samples: exact expectation, random orders, Chao1.
 
-With N samples of which N_i are of kind i, and q_i(k) = C(N - N_i, k) / C(N, k) the chance that kind i is in none
-of k samples drawn without return:
+With N samples of which N_i are of kind i, q_i(k) = C(N - N_i, k) / C(N, k) is the chance that kind i is in
+none of k samples drawn without return, and q_ij(k) = C(N - N_i - N_j, k) / C(N, k) that neither i nor j is:
     E[S(k)]   = sum over i of 1 - q_i
-    Var[S(k)] = sum over i of q_i (1 - q_i) + sum over i <> j of (q_ij - q_i q_j),  q_ij = C(N - N_i - N_j, k) / C(N, k)
-(Hurlbert 1971; Heck, van Belle and Simberloff 1975). Chao1 = S + f1^2 / (2 f2), or S + f1 (f1 - 1) / 2 where f2 = 0
-(Chao 1984), f1 and f2 being the kinds with one and with two samples.
+    Var[S(k)] = sum over i of q_i (1 - q_i) + sum over i <> j of (q_ij - q_i q_j)
+(Hurlbert 1971; Heck, van Belle and Simberloff 1975). Chao1 = S + f1^2 / (2 f2), or S + f1 (f1 - 1) / 2 where
+f2 = 0 (Chao 1984), f1 and f2 being the kinds with one and with two samples.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Expected:
 
 
 def expected(kinds: Ints, points: Ints) -> Expected:
-    """Mean and standard deviation at `points` (ascending sample counts from 1) for kinds with so many samples.
+    """Mean and standard deviation at `points`, ascending sample counts; `kinds` has each kind's samples.
 
     Kept in extended precision: the variance is a small difference of large sums.
     """

@@ -1,4 +1,4 @@
-"""Lines with bands, points and bars as inline SVG, beside the histograms of `plots`, in the page's colours."""
+"""Lines with bands, points and bars as inline SVG, in the page's colours as `plots` has them."""
 
 from __future__ import annotations
 
@@ -54,8 +54,7 @@ class Frame:
 
     def svg(self, inner: Sequence[str], *, x_label: str, y_label: str, told: str) -> str:
         parts = [
-            f'<svg class="plot" viewBox="0 0 {WIDTH:g} {self.height:g}" role="img" aria-label="{escape(told)}" '
-            'xmlns="http://www.w3.org/2000/svg">',
+            opening(self.height, told),
             *self.ticks(),
             *inner,
             *self.keys(),
@@ -101,7 +100,16 @@ def legend_rows(labels: Sequence[str]) -> list[list[str]]:
     return rows
 
 
+def opening(height: float, told: str) -> str:
+    return (
+        f'<svg class="plot" viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-label="{escape(told)}" '
+        'xmlns="http://www.w3.org/2000/svg">'
+    )
+
+
 def clip(label: str, letters: int = 40) -> str:
+    """Short, and without characters that a page cannot hold."""
+    label = "".join(c if c.isprintable() else " " for c in label)
     return label if len(label) <= letters else f"{label[: letters - 1]}…"
 
 
@@ -121,7 +129,8 @@ def lines(curves: Sequence[Line], *, x_label: str, y_label: str) -> str:
         colour = COLOURS[place % len(COLOURS)]
         points = list(zip(one.x, one.y, strict=True))
         parts.append(
-            f'<path class="line l{colour[1:]}" d="{path(frame, points)}"><title>{escape(one.label)}</title></path>'
+            f'<path class="line l{colour[1:]}" d="{path(frame, points)}">'
+            f"<title>{escape(labels[place])}</title></path>"
         )
         if len(points) == 1:
             x, y = frame.at(*points[0])
@@ -160,10 +169,7 @@ def bars(counts: Sequence[tuple[str, float]], *, x_label: str) -> str:
     height = 12 + row * max(len(counts), 1) + 24
     most = max((count for _, count in counts), default=0) or 1
     told = f"Bars: {', '.join(f'{label} {number(count)}' for label, count in counts)}; {x_label}"
-    parts = [
-        f'<svg class="plot" viewBox="0 0 {WIDTH:g} {height:g}" role="img" aria-label="{escape(told)}" '
-        'xmlns="http://www.w3.org/2000/svg">'
-    ]
+    parts = [opening(height, told)]
     for place, (label, count) in enumerate(counts):
         y, wide = 8 + row * place, (WIDTH - left - 80) * count / most
         parts.append(text("label", left - 8, y + 14, "end", clip(label, 28)))

@@ -39,7 +39,9 @@ def left_out(report: Report, job: Job, reasons: Mapping[str, str]) -> None:
     report.table(("Record", "Line", "Reason", "Detail"), rows, whole="records_left_out.jsonl")
 
 
-def how(report: Report, job: Job, *, lines: Sequence[str] = (), formulas: str = "", sources: str = "") -> None:
+def how(
+    report: Report, job: Job, *, lines: Sequence[str] = (), formulas: str = "", sources: str = ""
+) -> None:
     """Parameters in force, `lines` on what was done, formulas, where they come from, versions."""
     report.section("How it was done")
     rows = [(name, shortened(to_json(value).strip('"'))) for name, value in job.parameters.items()]

@@ -57,3 +57,9 @@ def names_of(record: Record, *, exclude_interim: bool = False) -> Names:
     if species and exclude_interim and is_interim(species):
         species = None
     return Names(species, clean_name(record.text("genus")), clean_name(record.text("family")))
+
+
+def bin_of(record: Record) -> str | None:
+    """The record's BIN, upper case as in BOLD:AAA1234, or None."""
+    name = clean_name(record.text("bin_uri"))
+    return name.upper() if name else None

@@ -54,7 +54,7 @@ async def prepared(settings: Settings) -> AsyncIterator[Development]:
         }
         if not (settings.azure_connection_string or settings.azure_account_url or settings.storage_directory):
             updates["storage_directory"] = data / "storage"
-        if not (settings.records_url or settings.records_directory):
+        if settings.records_kind == "http" and not (settings.records_url or settings.records_directory):
             updates["records_directory"] = data / "recordsets"
             await in_thread(_samples, settings.methods_dir, data / "recordsets")
         complete = settings.model_copy(update=updates)

@@ -14,7 +14,7 @@ from aiohttp.typedefs import Handler
 from aioanalysis import logs
 from aioanalysis.api.context import CALLER, CONTEXT, TRACE, Caller, Trace
 from aioanalysis.api.metrics import METRICS
-from aioanalysis.api.problems import HttpProblem, problem_of
+from aioanalysis.api.problems import problem_of
 from aioanalysis.errors import Unauthorized
 
 REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -106,7 +106,7 @@ def _key(request: web.Request) -> str:
     if not found:
         raise Unauthorized("Give a key: Authorization: Bearer KEY, or X-API-Key: KEY.")
     if len(found) > 1:
-        raise HttpProblem(400, "Two different keys were given.")
+        raise Unauthorized("Two different keys were given.")
     key = found.pop()
     if not KEY.fullmatch(key):
         raise Unauthorized("Nobody holds this key.")

@@ -47,8 +47,16 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def exactly_one(*names: str) -> dict[str, Any]:
+    """For a JSON Schema: one of these properties is given and is not null."""
+    given = [{"required": [name], "properties": {name: {"not": {"type": "null"}}}} for name in names]
+    return {"oneOf": given}
+
+
 class SelectionRequest(Body):
     """Record ids or process ids: exactly one of the two lists."""
+
+    model_config = ConfigDict(json_schema_extra=exactly_one("include", "exclude"))
 
     include: list[RecordId] | None = Field(None, min_length=1)
     exclude: list[RecordId] | None = None
@@ -67,6 +75,8 @@ class SelectionRequest(Body):
 
 class JobRequest(Body):
     """A job to be run on a stored recordset or on a set."""
+
+    model_config = ConfigDict(json_schema_extra=exactly_one("recordset", "set_token"))
 
     title: Title
     params: dict[str, Any] = Field(default_factory=dict)

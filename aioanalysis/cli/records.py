@@ -55,7 +55,7 @@ class Converted:
 
 @records.command()
 def convert(
-    inputs: Annotated[list[Path], typer.Argument(metavar="IN...", help="Files to read, plain or gzip.")],
+    inputs: Annotated[list[Path], typer.Argument(metavar="IN", help="Files to read, plain or gzip.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="OUT.jsonl, or OUT.jsonl.gz for gzip.")],
     form: Annotated[
         Format | None, typer.Option("--format", help="What the files are, if their beginning does not tell.")

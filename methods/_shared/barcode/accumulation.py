@@ -67,7 +67,7 @@ def collected(order: Ints, points: Ints) -> Ints:
 
 
 def simulated(
-    samples: Ints, points: Ints, iterations: int, seed: int, progress: Callable[[int], None]
+    samples: Ints, points: Ints, iterations: int, seed: int | list[int], progress: Callable[[int], None]
 ) -> NDArray[np.int32]:
     """iterations x points: kinds found along so many random orders."""
     random = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
 """Gathers the records of each BIN and of each species."""
 
+from barcode.estimate import check
 from barcode.job import Job, read_jsonl, run_stage
-from barcode.size import must_fit
 
 RECORD_BYTES = 6000  # a used record with its names, several times held
 SECONDS = 2e-4
@@ -9,7 +9,7 @@ SECONDS = 2e-4
 
 def stage(job: Job) -> None:
     count = job.load("selection")["used"]
-    must_fit(job, f"{count:,} records", memory_bytes=count * RECORD_BYTES, seconds=count * SECONDS)
+    job.save("estimate", check(job, f"{count:,} records", count * RECORD_BYTES, count * SECONDS))
     bins: dict[str, list[int]] = {}
     species: dict[str, dict[str, int]] = {}
     for number, record in enumerate(read_jsonl(job.dir / "records_used.jsonl")):

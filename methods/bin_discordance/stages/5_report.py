@@ -24,9 +24,9 @@ merge    in one BIN, together with other species
 mixture  in several BINs, at least one of them shared"""
 SOURCES = (
     "BOLD handbook, BIN Discordance; match, split, merge and mixture as in Ratnasingham and Hebert (2013) "
-    "PLoS ONE 8:e66213; threshold and named members after BOLD.NODE's BIN consensus. Only the records of this "
-    "job are compared: other members of their BINs, which BOLD itself would look at, are not known here. A specimen "
-    "(processid) votes once."
+    "PLoS ONE 8:e66213; threshold and named members after BOLD.NODE's BIN consensus. Only the records of "
+    "this job are compared: other members of their BINs, which BOLD itself would look at, are not known "
+    "here. A specimen (processid) votes once."
 )
 
 
@@ -52,7 +52,7 @@ def stage(job: Job) -> None:
     others(report, judged, "singleton", "Singletons")
     sections.left_out(report, job, {**REASONS, **NO_BIN})
     sections.how(report, job, formulas=RULES, sources=SOURCES)
-    sections.finish(report, job, bins=results)
+    sections.finish(report, job, estimate=job.load("estimate"), bins=results)
 
 
 def discordant(report: Report, judged: list[dict[str, Any]]) -> None:

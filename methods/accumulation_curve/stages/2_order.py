@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from barcode.estimate import check
 from barcode.job import Job, read_jsonl, run_stage
+from barcode.size import must_fit
 
+BASE_BYTES = 64 << 20  # the interpreter with numpy
 RECORD_BYTES = 2500
 ORDER_SECONDS = 3e-7  # for one sample in one order
 EXACT_SECONDS = 2e-8  # for one sample and one of the different sizes of kinds, or of two together
@@ -42,13 +43,12 @@ def stage(job: Job) -> None:
                 f"Samples{told} without {one['unit']}, left out of that curve: {one['without']} of "
                 f"{one['without'] + len(one['samples'])}.",
             )
-    samples = sum(len(one["samples"]) for one in curves)
     orders = chosen["iterations"]
     sizes = [len(one["samples"]) for one in curves]
-    needed = len(records) * RECORD_BYTES + 40_000 * orders
+    needed = BASE_BYTES + len(records) * RECORD_BYTES + 40_000 * orders
     seconds = sum(sizes) * ORDER_SECONDS * orders + sum(size**1.5 for size in sizes) * EXACT_SECONDS
     what = f"{sum(sizes):,} samples and {orders:,} random orders"
-    job.save("estimate", check(job, what, needed, seconds))
+    job.save("estimate", must_fit(job, what, memory_bytes=needed, seconds=seconds))
     job.save("curves", curves)
 
 

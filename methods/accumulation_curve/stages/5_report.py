@@ -41,8 +41,8 @@ def stage(job: Job) -> None:
         ("Curve", "Samples", "Found", "Once", "Twice", "Chao1", "New per sample at the end"),
         rows,
         digits={"Chao1": 1, "New per sample at the end": 4},
-        caption="Once, twice: found with one, two samples. Chao1: how many there are at least, by estimate. New "
-        "per sample at the end: the chance that one sample more would have brought a new one.",
+        caption="Once, twice: found with one, two samples. Chao1: how many there are at least, by estimate. "
+        "New per sample at the end: the chance that one sample more would have brought a new one.",
     )
     report.paragraph("All points of the curves are in accumulation.tsv.", small=True)
     sections.left_out(report, job, job.load("reasons"))

@@ -1,15 +1,19 @@
 """Gathers the records of each BIN and of each species."""
 
-from barcode.estimate import check
 from barcode.job import Job, read_jsonl, run_stage
+from barcode.size import must_fit
 
+BASE_BYTES = 64 << 20  # the interpreter with numpy
 RECORD_BYTES = 6000  # a used record with its names, several times held
 SECONDS = 2e-4
 
 
 def stage(job: Job) -> None:
     count = job.load("selection")["used"]
-    job.save("estimate", check(job, f"{count:,} records", count * RECORD_BYTES, count * SECONDS))
+    needs = must_fit(
+        job, f"{count:,} records", memory_bytes=BASE_BYTES + count * RECORD_BYTES, seconds=count * SECONDS
+    )
+    job.save("estimate", needs)
     bins: dict[str, list[int]] = {}
     species: dict[str, dict[str, int]] = {}
     for number, record in enumerate(read_jsonl(job.dir / "records_used.jsonl")):

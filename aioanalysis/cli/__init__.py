@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import typer
 
-from aioanalysis.cli import jobs, records, service, setup
+from aioanalysis.cli import doctor, jobs, records, service, setup, storage
 from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
 
 app = typer.Typer(
@@ -32,11 +32,13 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     jobs.rm,
     jobs.methods,
     setup.config,
+    doctor.doctor,
 )
 for command in COMMANDS:
     app.command()(command)
 app.add_typer(setup.keys, name="keys")
 app.add_typer(records.records, name="records")
+app.add_typer(storage.storage, name="storage")
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -139,6 +140,13 @@ async def check(client: Redis, told: set[str] | None = None) -> str:
     return "; ".join([f"{name} {version} at {_where(client)}", *risks])
 
 
+async def server_time(client: Redis) -> datetime:
+    """What the server's clock shows; raises `Unavailable`."""
+    async with answering():
+        seconds, microseconds = await client.time()
+    return datetime.fromtimestamp(seconds, UTC) + timedelta(microseconds=microseconds)
+
+
 def _risks(info: dict[str, Any]) -> list[str]:
     found: list[str] = []
     policy = info.get("maxmemory_policy", "noeviction")
@@ -146,6 +154,8 @@ def _risks(info: dict[str, Any]) -> list[str]:
         found.append(f"its maxmemory-policy {policy} may evict jobs: set noeviction")
     if not info.get("aof_enabled"):
         found.append("its appendonly is off, a crash loses the last writes: set appendonly yes")
+    elif info.get("aof_last_write_status", "ok") != "ok":
+        found.append("it cannot write its append-only file: make room on its disk")
     return found
 
 

@@ -176,6 +176,7 @@ class Presence:
         try:
             body = json.dumps(await self._body()).encode()
             await self._storage.write(Container.RESULTS, worker_name(self._instance.name), body)
+            self._instance.sign_of_life()
         except Exception as error:
             log.warning("presence_not_told", cause=f"{type(error).__name__}: {error}")
 

@@ -100,6 +100,10 @@ class Instance:
         """What an earlier process of this instance has left."""
         return [RunFolder(path) for path in sorted(self.runs.iterdir()) if path.is_dir()]
 
+    def sign_of_life(self) -> None:
+        """Write `alive`, by which `aioanalysis.healthcheck` knows this host's worker to be well."""
+        write_whole(self.folder / "alive", self.host.encode())
+
     def free_bytes(self) -> int:
         return shutil.disk_usage(self.folder).free
 

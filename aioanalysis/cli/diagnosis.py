@@ -1,0 +1,166 @@
+"""The checks of `aioanalysis doctor`: each looks at one part and says what it found, and how to mend it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Final
+
+from aioanalysis import __version__
+from aioanalysis.cli.findings import Finding, Status
+from aioanalysis.cli.sharedparts import job_store, storage
+from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
+from aioanalysis.settings import PREFIX, Settings
+
+Check = Callable[[Settings], AsyncIterator[Finding]]
+
+
+async def diagnose(settings: Settings) -> AsyncIterator[Finding]:
+    """Every check in turn; one that cannot be made is a finding, and none stops the others."""
+    for part, check in CHECKS.items():
+        try:
+            async for finding in check(settings):
+                yield finding
+        except AnalysisError as error:
+            yield Finding(part, Status.WRONG, str(error), _mend(part, error))
+        except Exception as error:
+            yield Finding(part, Status.WRONG, f"the check failed: {type(error).__name__}: {error}")
+
+
+def _mend(part: str, error: AnalysisError) -> str | None:
+    if "container does not exist" in str(error):
+        return "`aioanalysis storage create` makes the containers"
+    if isinstance(error, Unavailable) or "no answer from storage" in str(error):
+        return _REACH.get(part)
+    return None
+
+
+_REACH: Final = {
+    "job store": f"is the server running, and {PREFIX}REDIS_URL its address?",
+    "storage": "can this host reach the account, and is the address right?",
+    "record store": f"can this host reach {PREFIX}RECORDS_URL?",
+    "runtime": f"is the engine running, may this user use its socket, is {PREFIX}DOCKER_HOST right?",
+    "service": f"is `aioanalysis serve` running, and {PREFIX}SERVER its address?",
+}
+
+
+async def variables(settings: Settings) -> AsyncIterator[Finding]:
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    given = {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
+    for name in sorted(given - known):
+        near = difflib.get_close_matches(name, known, 1)
+        yield Finding(
+            "settings",
+            Status.WARNING,
+            f"{name} is no setting and changes nothing",
+            f"is {near[0]} meant?" if near else "take it away",
+        )
+    if _is_readable_by_all(Path(".env")):
+        text = "everybody here may read .env, which holds secrets"
+        yield Finding("settings", Status.WARNING, text, "chmod 600 .env")
+    yield Finding("settings", Status.OK, f"aioanalysis {__version__}, {len(given & known)} variables set")
+
+
+def _is_readable_by_all(path: Path) -> bool:
+    return path.exists() and bool(path.stat().st_mode & 0o004)
+
+
+async def record_store(settings: Settings) -> AsyncIterator[Finding]:
+    from aioanalysis.recordstore import open_record_store
+
+    async with open_record_store(settings) as store:
+        yield Finding("record store", Status.OK, await store.check())
+
+
+async def keys(settings: Settings) -> AsyncIterator[Finding]:
+    if settings.keys_file is None and settings.system_token is None:
+        text = "nobody could sign in to `serve`; a worker needs no keys"
+        yield Finding("keys", Status.ABSENT, text, f"set {PREFIX}KEYS_FILE or {PREFIX}SYSTEM_TOKEN")
+        return
+    found = 0
+    if settings.keys_file is not None:
+        from aioanalysis.identity import keyfile
+
+        found = len(keyfile.entries(settings.keys_file))
+        if not found:
+            mend = "`aioanalysis keys add NAME` makes one"
+            yield Finding("keys", Status.WARNING, f"{settings.keys_file} holds no key", mend)
+    token = settings.system_token.get_secret_value() if settings.system_token else ""
+    if token and len(token) < 20:
+        mend = "take 32 random characters"
+        yield Finding("keys", Status.WARNING, f"{PREFIX}SYSTEM_TOKEN is short and may be guessed", mend)
+    text = f"{found} keys, {'a' if token else 'no'} system token"
+    yield Finding("keys", Status.OK, text)
+
+
+async def methods(settings: Settings) -> AsyncIterator[Finding]:
+    from aioanalysis.methods import list_methods
+
+    found, problems = await list_methods(settings.methods_dir, base_image=settings.base_image)
+    for title, problem in problems.items():
+        yield Finding("methods", Status.WRONG, problem, f"see {settings.methods_dir / title}")
+    if found:
+        titles = ", ".join(method.method.title for method in found)
+        yield Finding("methods", Status.OK, f"{settings.methods_dir}: {titles}")
+    elif not problems:
+        mend = f"set {PREFIX}METHODS_DIR"
+        yield Finding("methods", Status.WARNING, f"{settings.methods_dir} holds no method", mend)
+
+
+async def runtime(settings: Settings) -> AsyncIterator[Finding]:
+    from aioanalysis.wiring import open_runtime
+
+    async with open_runtime(settings) as opened:
+        text = await opened.check()
+        if opened.name == "process":
+            mend = f"start a Docker engine, or set {PREFIX}RUNTIME=process if that is meant"
+            meant = settings.runtime == "process"
+            yield Finding("runtime", Status.WARNING, f"{text}: isolates nothing", None if meant else mend)
+        else:
+            yield Finding("runtime", Status.OK, text)
+
+
+async def disk(settings: Settings) -> AsyncIterator[Finding]:
+    for folder in filter(None, (settings.data_dir, settings.storage_directory)):
+        place = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+        if not os.access(place, os.W_OK | os.X_OK):
+            mend = "give it to this user, or choose another"
+            yield Finding("disk", Status.WRONG, f"{folder} cannot be written by this user", mend)
+            continue
+        free, reserve = shutil.disk_usage(place).free, settings.disk_reserve_bytes
+        text = f"{folder}: {free / 2**30:.1f} GiB free"
+        if free < reserve:
+            text += f", below {PREFIX}DISK_RESERVE_BYTES: a worker claims nothing"
+        low = free < reserve
+        yield Finding("disk", Status.WRONG if low else Status.OK, text, "make room" if low else None)
+
+
+async def service(settings: Settings) -> AsyncIterator[Finding]:
+    if settings.server is None:
+        return
+    if settings.key is None:
+        raise Misconfigured(f"{PREFIX}SERVER is set and {PREFIX}KEY is not: client commands need both")
+    from aioanalysis.client import open_client
+
+    began = time.monotonic()
+    async with open_client(settings.server, settings.key.get_secret_value()) as client:
+        await client.jobs(limit=1)
+    took = 1000 * (time.monotonic() - began)
+    yield Finding("service", Status.OK, f"{settings.server} knows the key, answered in {took:.0f} ms")
+
+
+CHECKS: Final[dict[str, Check]] = {
+    "settings": variables,
+    "job store": job_store,
+    "storage": storage,
+    "record store": record_store,
+    "keys": keys,
+    "methods": methods,
+    "runtime": runtime,
+    "disk": disk,
+    "service": service,
+}

@@ -12,7 +12,7 @@ import json
 import os
 import runpy
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +97,19 @@ def distance_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MethodR
     """With the built-in aligner, whatever is installed."""
     monkeypatch.setattr("barcode.alignment.shutil.which", lambda name: None)
     return MethodRun(tmp_path, monkeypatch, "distance_summary")
+
+
+@pytest.fixture
+def method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], MethodRun]:
+    """Any method by its title, with the built-in aligner, whatever is installed."""
+    monkeypatch.setattr("barcode.alignment.shutil.which", lambda name: None)
+
+    def of(title: str) -> MethodRun:
+        root = tmp_path / title
+        root.mkdir(exist_ok=True)
+        return MethodRun(root, monkeypatch, title)
+
+    return of
 
 
 def read_fasta(path: Path) -> dict[str, str]:

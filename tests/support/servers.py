@@ -121,7 +121,11 @@ class Server(ABC):
 
     def __enter__(self) -> Self:
         try:
-            self.start()
+            try:
+                self.start()
+            except RuntimeError:  # another process may have taken the port meanwhile
+                self.port = free_port()
+                self.start()
         except BaseException:
             self.__exit__()
             raise
@@ -148,8 +152,9 @@ class RedisServer(Server):
 
     def answers(self) -> bool:
         with self.connect() as connection:
-            connection.sendall(b"PING\r\n")
-            return connection.recv(64).startswith(b"+PONG")
+            connection.sendall(b"INFO server\r\n")
+            # Its pid, for another server may have been given the port.
+            return f"process_id:{self.pid}\r\n".encode() in connection.recv(16 * 1024)
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=1)

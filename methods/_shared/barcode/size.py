@@ -21,7 +21,7 @@ def memory_allowed(job: Job) -> int:
 
 
 def must_fit(job: Job, what: str, *, memory_bytes: float, seconds: float) -> dict[str, int]:
-    """`what` describes the job in numbers, as in "5,000 records and 100 orders"; the estimates are returned."""
+    """`what` is the job in numbers, as in "5,000 records and 100 orders"; the estimates are returned."""
     memory, most = memory_allowed(job), float(job.method["limits"]["run_seconds"])
     print(f"{what}: about {memory_bytes / 2**20:,.0f} MiB and {max(seconds, 1):,.0f} s needed")
     if memory_bytes > memory:

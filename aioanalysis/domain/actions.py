@@ -48,12 +48,15 @@ def act(
 
 
 def allowed_for(job: Job) -> tuple[Action, ...]:
-    """The actions that fit the job as it is now."""
+    """The actions that fit the job as it is now: control actions by its runs, others by its state."""
     return tuple(
         action
         for action in Action
-        if answer(job.state, action) != "409"
-        and (action not in _CHANGES or any(answer(_row(f, action), action) != "409" for f in job.frames))
+        if (
+            any(answer(_row(frame, action), action) != "409" for frame in job.frames)
+            if action in _CHANGES
+            else answer(job.state, action) != "409"
+        )
     )
 
 

@@ -47,8 +47,10 @@ def why(job: Job, now: datetime) -> Why | None:
         return None
     unfinished = [frame for frame in job.frames if not frame.is_finished]
     reasons = [_of_run(job, frame, now) for frame in unfinished]
+    if not reasons:
+        return Why(code=Code.FRAMES, text="Its state was set by hand; the next pass works it out anew.")
     if not job.has_frames:
-        return reasons[0] if reasons else None
+        return reasons[0]
     counts = Counter(frame.state.value for frame in job.frames)
     told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
     code = Code.FRAMES if job.state is State.FAILING else reasons[0].code

@@ -40,10 +40,10 @@ def stage(job: Job) -> None:
             "Columns compared": results["columns_compared"],
         },
     )
-    gap_table(report, groups, one)
-    marked(report, job, groups, one)
     figures(report, groups, one, many)
     thresholds(report, job.load("thresholds"))
+    marked(report, job, groups, one)
+    gap_table(report, groups, one)
     left_out(report, job, REASONS)
     told = f"Alignment: {alignment['how']}, {alignment['columns']} columns (alignment.fasta)."
     how(report, job, lines=[told, NOTE], formulas=FORMULAS, sources=SOURCES)
@@ -58,17 +58,16 @@ def marks(row: dict[str, Any]) -> list[str]:
 
 
 def named(row: dict[str, Any], key: str) -> str:
-    """The first two, and how many more there are."""
+    """The first, and how many more there are."""
     names = row[key]
-    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")
+    return ", ".join(names[:1]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 def table_rows(groups: Rows) -> list[tuple[object, ...]]:
     return [
         (
             row["name"],
-            row["order"],
-            row["family"],
+            ", ".join(filter(None, (row["order"], row["family"]))),
             row["sequences"],
             percent(row["mean_within"]),
             percent(row["max_within"]),
@@ -84,7 +83,7 @@ def table_rows(groups: Rows) -> list[tuple[object, ...]]:
 def columns(one: str) -> tuple[str, ...]:
     name = one[0].upper() + one[1:]
     within = ("Mean within %", "Max within %")
-    return (name, "Order", "Family", "n", *within, f"Nearest {one}", "Nearest neighbour", "NN %", "Marked")
+    return (name, "Order, family", "n", *within, f"Nearest {one}", "Nearest neighbour", "NN %", "Marked")
 
 
 def gap_table(report: Report, groups: Rows, one: str) -> None:
@@ -98,7 +97,7 @@ def gap_table(report: Report, groups: Rows, one: str) -> None:
         table_rows(groups),
         caption="Distances in %. Empty within: one sequence only. NN: nearest neighbour; of equally near "
         "ones the first are named here, up to 50 in barcode_gap.tsv.",
-        digits=dict.fromkeys((heads[4], heads[5], heads[8]), 3),
+        digits=dict.fromkeys((heads[3], heads[4], heads[7]), 3),
         whole="barcode_gap.tsv",
     )
 
@@ -116,7 +115,7 @@ def marked(report: Report, job: Job, groups: Rows, one: str) -> None:
                 heads,
                 table_rows(rows),
                 caption=f"{caption} ({len(rows)}; threshold {threshold:g} %).",
-                digits=dict.fromkeys((heads[4], heads[5], heads[8]), 3),
+                digits=dict.fromkeys((heads[3], heads[4], heads[7]), 3),
                 whole="barcode_gap.tsv",
             )
     if not any(marks(row) for row in groups):

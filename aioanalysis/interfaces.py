@@ -20,6 +20,7 @@ from aioanalysis.domain.job import Job, Source, Tombstone
 from aioanalysis.domain.method import Limits, Method
 from aioanalysis.domain.states import State
 from aioanalysis.domain.usage import Sample
+from aioanalysis.domain.wrangling import MethodHealth
 
 # --- package storage -------------------------------------------------------------------------------------
 
@@ -248,6 +249,92 @@ class Tokens(Protocol):
         ...
 
 
+class AttachedRecords(Protocol):
+    """Records that came with a submission, compressed, in chunks beside the job's record.
+
+    An attachment has an id of its own, which the job's source names. Until it is kept it goes by itself soon.
+    """
+
+    async def add(self, attachment: str, number: int, chunk: bytes, *, size: int) -> None:
+        """Stage chunk `number` (from 0), `size` bytes with it and those before it.
+
+        Repeatable. Raises `NoRoom` when all attachments together would be over their budget.
+        """
+        ...
+
+    async def keep(self, attachment: str, until: datetime) -> None:
+        """Keep all its chunks until then. Repeatable; raises `Missing` when one has gone."""
+        ...
+
+    def chunks(self, attachment: str) -> AsyncIterator[bytes]:
+        """Its chunks in order; raises `Missing`."""
+        ...
+
+    async def copy(self, source: str, target: str, until: datetime) -> None:
+        """Make a kept attachment of another. Repeatable; raises `Missing`, `NoRoom`."""
+        ...
+
+    async def drop(self, attachment: str) -> None:
+        """Delete it; nothing happens when it is not there. Repeatable."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobEvent:
+    """That a job was created, changed or removed; `id` grows with every event of the job store."""
+
+    id: str
+    kind: Literal["created", "changed", "removed"]
+    job: str
+    submitter: str
+    title: str
+    state: str
+
+
+class JobEvents(Protocol):
+    """The latest changes of all jobs, whichever process made them."""
+
+    async def newest(self) -> str:
+        """The id of the event that came last; that of the beginning when there was none."""
+        ...
+
+    async def after(self, event: str, *, limit: int) -> Sequence[JobEvent]:
+        """Events after this one, oldest first.
+
+        Raises `Missing` when some of them are not kept any more, `Invalid` when it is no id.
+        """
+        ...
+
+    async def wait(self, event: str, *, limit: int) -> Sequence[JobEvent]:
+        """As `after`, without a look at what has gone; waits about a second for the first. May be cancelled."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Session:
+    """A browser's sign-in: the key it was made with, and what a changing request must show besides."""
+
+    key: str
+    csrf: str
+    expires_at: datetime
+
+
+class Sessions(Protocol):
+    """Sessions by their token; only what cannot be read without the token is stored."""
+
+    async def open(self, token: str, session: Session) -> None:
+        """Keep it until it expires. Repeatable."""
+        ...
+
+    async def find(self, token: str) -> Session | None:
+        """None when there is none (any more)."""
+        ...
+
+    async def close(self, token: str) -> None:
+        """Forget it. Repeatable."""
+        ...
+
+
 class Tombstones(Protocol):
     """What is remembered of removed jobs."""
 
@@ -256,7 +343,21 @@ class Tombstones(Protocol):
     async def forget(self, tombstone: Tombstone) -> None: ...
 
 
-class SubmissionStore(JobStore, Tokens, Protocol):
+class MethodHealthStore(Protocol):
+    """What is remembered of methods whose packages fail in a row, by title."""
+
+    async def method_health(self) -> Mapping[str, MethodHealth]: ...
+
+    async def set_method_health(self, health: MethodHealth) -> None:
+        """Repeatable."""
+        ...
+
+    async def clear_method_health(self, title: str) -> None:
+        """Repeatable."""
+        ...
+
+
+class SubmissionStore(JobStore, Tokens, MethodHealthStore, Protocol):
     """Job records with the tokens of their submissions."""
 
 

@@ -29,6 +29,7 @@ from aioanalysis.domain.frames import Frame, Hold
 from aioanalysis.domain.job import ID_ALPHABET, ID_LENGTH, HistoryEvent, Job, Source, Split, Tombstone
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import Action, State, check_action
+from aioanalysis.domain.wrangling import is_held
 from aioanalysis.errors import (
     AnalysisError,
     Contested,
@@ -39,7 +40,7 @@ from aioanalysis.errors import (
     Refused,
     Unavailable,
 )
-from aioanalysis.interfaces import Bell, ExchangeStorage, LeaseState, SubmissionStore, User
+from aioanalysis.interfaces import AttachedRecords, Bell, ExchangeStorage, LeaseState, SubmissionStore, User
 
 TRIES: Final = 20
 ONCE_SECONDS: Final = 24 * 3600
@@ -86,6 +87,7 @@ class Operations:
         storage: ExchangeStorage,
         bell: Bell,
         *,
+        attached: AttachedRecords,
         time_limit: float,
         job_expiry: float,
         clock: Callable[[], datetime] = utc_now,
@@ -93,6 +95,7 @@ class Operations:
         self.jobs = jobs
         self.storage = storage
         self.bell = bell
+        self.attached = attached
         self.clock = clock
         self._time_limit = timedelta(seconds=time_limit)
         self._job_expiry = timedelta(seconds=job_expiry)
@@ -104,7 +107,9 @@ class Operations:
         its token came with other content, `Refused` when its job has been removed.
         """
         now = self.clock()
-        frames = _first_frames(new)
+        health = (await self.jobs.method_health()).get(new.title)
+        held = health is not None and health.held_since is not None
+        frames = _first_frames(new, method_is_held=held)
         for _ in range(TRIES):
             job_id, uid = _new_id() if once is None else await self._claimed_id(once, user)
             job = Job(
@@ -122,6 +127,7 @@ class Operations:
                 resubmitted_from=new.resubmitted_from,
                 state=frames[0].phase,
                 frames=frames,
+                wrangled=health.evidence if health is not None and held else None,
                 submitter=user.name,
                 submitted_at=now,
                 expires_at=now + self._job_expiry,
@@ -134,6 +140,8 @@ class Operations:
                     ),
                 ),
             )
+            if job.source.kind == "attached":  # before the record: no job is ever without its records
+                await self.attached.keep(job.source.value or "", job.expires_at)
             try:
                 stored = await self.jobs.create(job, key)
             except Contested:
@@ -216,9 +224,12 @@ class Operations:
             )
 
         try:
+            before = await self.jobs.get(job_id)
             job = await self.change(job_id, decide)
         except Missing:
             raise NotFound(f"there is no job {job_id}") from None
+        if action is Action.UNBLOCK and before is not None and is_held(before):
+            await self.jobs.clear_method_health(job.title)
         log.info("job_acted_on", job_id=job.id, action=action.value, state=job.state.value, by=user.name)
         await self.bell.ring()
         return job
@@ -256,8 +267,10 @@ class Operations:
         )
 
     async def _remove_files(self, job: Job) -> None:
-        """Best effort: the tombstone makes the scheduler sweep what is left."""
+        """Best effort: the tombstone makes the scheduler sweep what is left; attached records expire."""
         try:
+            if job.source.kind == "attached":
+                await self.attached.drop(job.source.value or "")
             for stem in dict.fromkeys((job.name, *job.stems)):
                 await self._discard(stem)
                 await self._withdraw(stem, job.uid)
@@ -300,11 +313,10 @@ def _new_id() -> tuple[str, str]:
     return "".join(secrets.choice(ID_ALPHABET) for _ in range(ID_LENGTH)), uuid4().hex
 
 
-def _first_frames(new: NewJob) -> tuple[Frame, ...]:
-    """The runs of a new job: blocked while it is held or waits for others."""
-    holds = frozenset(
-        hold for hold, given in ((Hold.DEPENDENCIES, new.after), (Hold.USER, new.hold)) if given
-    )
+def _first_frames(new: NewJob, *, method_is_held: bool) -> tuple[Frame, ...]:
+    """The runs of a new job: blocked while it or its method is held, or it waits for others."""
+    given = ((Hold.DEPENDENCIES, new.after), (Hold.USER, new.hold), (Hold.METHOD, method_is_held))
+    holds = frozenset(hold for hold, applies in given if applies)
     phase = State.BLOCKED if holds else State.WAITING
     if not new.frames:
         return (Frame(phase=phase, holds=holds),)
@@ -315,5 +327,5 @@ def _first_frames(new: NewJob) -> tuple[Frame, ...]:
 
 
 def _refuse_wrangled_method(job: Job) -> None:
-    if any(Hold.METHOD in frame.holds for frame in job.frames):
+    if is_held(job):
         raise Forbidden(f"{job.title} is held because its packages fail; an administrator can release it")

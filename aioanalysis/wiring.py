@@ -85,6 +85,7 @@ async def open_service(
             secret=settings.job_key_secret.get_secret_value(),
             prefix=settings.redis_prefix,
             lock_seconds=settings.lock_seconds,
+            attached_bytes=settings.attached_total_bytes,
         ) as redis,
         open_storage(settings) as storage,
         open_record_store(settings) as records,
@@ -96,6 +97,7 @@ async def open_service(
             redis.bell,
             time_limit=settings.time_limit,
             job_expiry=settings.job_expiry,
+            attached=redis.attached,
         )
         yield Service(
             settings=settings,
@@ -105,6 +107,7 @@ async def open_service(
             passes=redis.store,
             scheduler=Scheduler(
                 operations,
+                redis.store,
                 redis.store,
                 records,
                 redis.lock,

@@ -212,6 +212,7 @@ class RunMark:
     attempt: int | None = None
     nonce: str | None = None
     sha256: str | None = None
+    crc32: str | None = None  # of a zip, 8 hex digits: what a zip of zips needs to know
 
     def to_metadata(self) -> dict[str, str]:
         pairs = {
@@ -219,13 +220,20 @@ class RunMark:
             "attempt": str(self.attempt) if self.attempt is not None else None,
             "nonce": self.nonce,
             "sha256": self.sha256,
+            "crc32": self.crc32,
         }
         return {key: value for key, value in pairs.items() if value is not None}
 
     @classmethod
     def from_metadata(cls, metadata: Mapping[str, str]) -> RunMark:
         get = {key.lower(): value for key, value in metadata.items()}.get
-        return cls(uid=get("uid"), attempt=_whole(get("attempt")), nonce=get("nonce"), sha256=get("sha256"))
+        return cls(
+            uid=get("uid"),
+            attempt=_whole(get("attempt")),
+            nonce=get("nonce"),
+            sha256=get("sha256"),
+            crc32=get("crc32"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

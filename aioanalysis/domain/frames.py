@@ -43,10 +43,14 @@ class Postponement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
-    """A run that is over: `ending` is complete, failed, lost, interrupted or killed."""
+    """A run that is over: `ending` is complete, failed, lost, interrupted or killed.
+
+    `digest` is that of the method as the worker had it.
+    """
 
     number: int
     ending: str
+    digest: str | None = None
     started_at: str | None = None
     finished_at: str | None = None
     host: str | None = None

@@ -27,7 +27,7 @@ def is_job_id(text: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """Where a job's records come from; `value` is the recordset code or set token, None when attached."""
+    """Where a job's records come from; `value` is the recordset code, set token or attachment's id."""
 
     kind: Literal["recordset", "set_token", "attached"]
     value: str | None = None

@@ -275,10 +275,11 @@ class _Look:
 
 def _attempt(number: int, ending: str, sidecar: Sidecar, error: JobError | None) -> Attempt:
     body, usage = sidecar.body, sidecar.usage
-    exit_code = body.get("exit_code")
+    exit_code, method = body.get("exit_code"), body.get("method")
     return Attempt(
         number=number,
         ending=ending,
+        digest=_text(method.get("digest")) if isinstance(method, dict) else None,
         started_at=_text(body.get("started_at")),
         finished_at=_text(body.get("finished_at")),
         host=sidecar.worker,

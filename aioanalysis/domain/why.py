@@ -88,7 +88,8 @@ def _waiting(frame: Frame, now: datetime) -> Why:
 
 def _blocked(job: Job, frame: Frame) -> Why:
     if Hold.METHOD in frame.holds:
-        text = "Packages of its method have failed in a row; it is held until the method changes."
+        told = job.wrangled or "packages of its method failed in a row"
+        text = f"It is held until the method changes or an administrator unblocks it: {told}."
         return Why(code=Code.WRANGLED, text=text)
     if Hold.WRANGLED in frame.holds:
         return Why(code=Code.WRANGLED, text=f"It is held: {job.wrangled or 'frames have failed in a row'}.")

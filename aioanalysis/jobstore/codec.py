@@ -14,6 +14,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from pydantic import TypeAdapter, ValidationError
 
 from aioanalysis.domain.job import Job, Tombstone, is_job_id
+from aioanalysis.domain.wrangling import MethodHealth
 from aioanalysis.errors import Damaged, Invalid, Misconfigured
 
 SCHEMA: Final = 1
@@ -43,6 +44,7 @@ class _TombstoneDocument:
 
 _jobs = TypeAdapter(_JobDocument)
 _tombstones = TypeAdapter(_TombstoneDocument)
+_health = TypeAdapter(MethodHealth)
 
 
 def score(moment: datetime) -> int:
@@ -79,6 +81,18 @@ def dump_tombstone(tombstone: Tombstone) -> str:
 def load_tombstone(document: str) -> Tombstone:
     """Raises `Damaged`."""
     return _load(_tombstones, document).tombstone
+
+
+def dump_health(health: MethodHealth) -> str:
+    return _health.dump_json(health).decode()
+
+
+def load_health(document: str) -> MethodHealth:
+    """Raises `Damaged`."""
+    try:
+        return _health.validate_json(document)
+    except ValidationError as error:
+        raise Damaged(f"the health of a method: {error.error_count()} fields are wrong") from None
 
 
 def _load(adapter: TypeAdapter[T], document: str) -> T:

@@ -20,7 +20,13 @@ class Keys:
         checked           zset     id by the scheduler's last look (`last_updated`)
         last_pass         string   when the scheduler last looked at all
         token:<digest>    string   what a client's token stands for, expires
+        attached:<id>:<n> string   a chunk of attached records, expires
+        attached          zset     id of an attachment by its expiry (ms)
+        attached_sizes    hash     id of an attachment -> bytes:chunks
+        events            stream   the latest changes of jobs
+        session:<digest>  string   a browser's sign-in (sealed), expires
         tombstones        hash     uid -> what is left of a removed job
+        methods           hash     title -> health of a method whose packages fail in a row
         lock              string   token of the scheduler that holds the lock, expires
         fence             hash     n, token: number and token of the newest holder
         bell              channel  wakes the schedulers
@@ -58,9 +64,31 @@ class Keys:
     def token(self, token: str) -> str:
         return f"{self.prefix}token:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
+    def attached_chunk(self, attachment: str, number: int) -> str:
+        return f"{self.attached}:{attachment}:{number}"
+
+    @property
+    def attached(self) -> str:
+        return f"{self.prefix}attached"
+
+    @property
+    def attached_sizes(self) -> str:
+        return f"{self.prefix}attached_sizes"
+
+    @property
+    def events(self) -> str:
+        return f"{self.prefix}events"
+
+    def session(self, token: str) -> str:
+        return f"{self.prefix}session:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
     @property
     def tombstones(self) -> str:
         return f"{self.prefix}tombstones"
+
+    @property
+    def methods(self) -> str:
+        return f"{self.prefix}methods"
 
     @property
     def lock(self) -> str:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Final
 
 from redis.asyncio import Redis
 
+from aioanalysis.jobstore.attached import RedisAttachedRecords
 from aioanalysis.jobstore.bell import RedisBell, open_bell
 from aioanalysis.jobstore.client import check, open_client
 from aioanalysis.jobstore.codec import Seal
 from aioanalysis.jobstore.lock import RedisLock
 from aioanalysis.jobstore.redis import RedisJobStore
+
+
+ATTACHED_BYTES: Final = 1024**3
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,7 @@ class RedisParts:
 
     client: Redis
     store: RedisJobStore
+    attached: RedisAttachedRecords
     lock: RedisLock
     bell: RedisBell
     told: set[str] = field(default_factory=set)
@@ -32,7 +38,7 @@ class RedisParts:
 
 @asynccontextmanager
 async def open_job_store(
-    url: str, *, secret: str, prefix: str = "aioanalysis:", lock_seconds: float = 15
+    url: str, *, secret: str, prefix: str = "aioanalysis:", lock_seconds: float = 15, attached_bytes: int = ATTACHED_BYTES
 ) -> AsyncIterator[RedisParts]:
     """Open for `url`; `secret` are the Fernet keys that seal submitters' keys. Raises `Misconfigured`.
 
@@ -43,6 +49,7 @@ async def open_job_store(
         yield RedisParts(
             client=client,
             store=RedisJobStore(client, prefix=prefix, seal=seal),
+            attached=RedisAttachedRecords(client, prefix=prefix, budget=attached_bytes),
             lock=RedisLock(client, prefix=prefix, seconds=lock_seconds),
             bell=bell,
         )

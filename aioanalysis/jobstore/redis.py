@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from aioanalysis import logs
 from aioanalysis.domain.job import Job, Tombstone, is_job_id
 from aioanalysis.domain.states import State
+from aioanalysis.domain.wrangling import MethodHealth
 from aioanalysis.errors import Contested, Damaged, Missing, Unavailable
 from aioanalysis.interfaces import JobFilter, JobPage
 from aioanalysis.jobstore import codec, scripts
@@ -214,6 +215,25 @@ class RedisJobStore:
     async def forget(self, tombstone: Tombstone) -> None:
         async with answering():
             await self._client.hdel(self._keys.tombstones, tombstone.uid)
+
+    async def method_health(self) -> Mapping[str, MethodHealth]:
+        async with answering():
+            stored = cast(dict[str, str], await self._client.hgetall(self._keys.methods))
+        found = {}
+        for title, document in stored.items():
+            try:
+                found[title] = codec.load_health(document)
+            except Damaged as error:
+                log.error("method_health_damaged", title=title, problem=str(error))
+        return found
+
+    async def set_method_health(self, health: MethodHealth) -> None:
+        async with answering():
+            await self._client.hset(self._keys.methods, health.title, codec.dump_health(health))
+
+    async def clear_method_health(self, title: str) -> None:
+        async with answering():
+            await self._client.hdel(self._keys.methods, title)
 
     async def _read(self, ids: Sequence[str]) -> list[Job | Damaged | None]:
         async with answering():

@@ -13,12 +13,13 @@ from typing import Final
 from aioanalysis import logs
 from aioanalysis.aio import Tasks
 from aioanalysis.errors import AnalysisError
-from aioanalysis.interfaces import Bell, Holding, RecordStore, SchedulerLock, Tombstones
+from aioanalysis.interfaces import Bell, Holding, MethodHealthStore, RecordStore, SchedulerLock, Tombstones
 from aioanalysis.operations import Operations
 from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.passes import Passes
 from aioanalysis.scheduler.performing import Performer
+from aioanalysis.scheduler.wrangling import Wrangler
 
 QUICK: Final = 0.25
 SLOWING: Final = 1.4
@@ -48,6 +49,7 @@ class Scheduler:
         self,
         operations: Operations,
         tombstones: Tombstones,
+        health: MethodHealthStore,
         records: RecordStore,
         lock: SchedulerLock,
         bell: Bell,
@@ -59,6 +61,7 @@ class Scheduler:
         self._operations = operations
         self._packaged = packaged
         self._tombstones = tombstones
+        self._health = health
         self._records = records
         self._lock = lock
         self._bell = bell
@@ -117,12 +120,16 @@ class Scheduler:
             limit=cadence.packaging_tasks,
             packaged=self._packaged,
         )
+        wrangler = Wrangler(
+            self._operations, self._health, fence=holding.fence, limit=cadence.wrangle_failures
+        )
         return Passes(
             self._operations,
             self._tombstones,
             observer,
             performer,
             packager,
+            wrangler,
             queue_limit=cadence.queue_limit,
             max_recoveries=cadence.max_recoveries,
             wrangle_failures=cadence.wrangle_failures,

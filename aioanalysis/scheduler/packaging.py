@@ -24,7 +24,7 @@ from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Contested, JobFailure, Missing, Unavailable
 from aioanalysis.interfaces import BlobInfo, Condition, RecordStore, RecordStream
 from aioanalysis.operations import Operations
-from aioanalysis.scheduler.snapshots import Cutter, open_part, write_snapshot
+from aioanalysis.scheduler.snapshots import Cutter, PartStream, open_part, write_snapshot
 from aioanalysis.scheduler.spooling import Taken, Tar, take_records
 
 FIRST_PAUSE: Final = 2.0
@@ -150,6 +150,11 @@ class Packager:
         if frame.part is not None:
             async with open_part(self._storage, job, frame.part) as stream:
                 yield stream
+        elif job.source.kind == "attached":
+            try:
+                yield PartStream(self._operations.attached.chunks(job.source.value or ""), None)
+            except Missing as error:
+                raise JobFailure(Reason.RECORDS, "the attached records have gone: submit them again") from error
         else:
             key = await self._operations.jobs.key(job.id)
             async with self._records.open(job.source, key) as stream:

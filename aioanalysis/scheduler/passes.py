@@ -24,6 +24,7 @@ from aioanalysis.operations import Operations
 from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.performing import Performer
+from aioanalysis.scheduler.wrangling import Wrangler
 
 UNDER_WAY: Final = frozenset({State.QUEUED, State.RUNNING, State.FAILING, State.RETRYING})
 log = logs.get()
@@ -51,6 +52,7 @@ class Passes:
         observer: Observer,
         performer: Performer,
         packager: Packager,
+        wrangler: Wrangler,
         *,
         queue_limit: int,
         max_recoveries: int,
@@ -62,6 +64,7 @@ class Passes:
         self._observer = observer
         self._performer = performer
         self._packager = packager
+        self._wrangler = wrangler
         self._queue_limit = queue_limit
         self._max_recoveries = max_recoveries
         self._wrangle_failures = wrangle_failures
@@ -87,6 +90,7 @@ class Passes:
             tombstones=tombstones,
         )
         moved = await self._perform(work)
+        await self._wrangler.review(_changes(jobs, work), jobs, full=full)
         admitted = self._admit([job for job in jobs if job.id not in moved], seen, now)
         await self._jobs.checked([job.id for job in jobs], now)
         live = bool(
@@ -171,3 +175,14 @@ class Passes:
 def _parent(job: Job) -> Parent:
     frames = {frame.number: frame.phase for frame in job.frames if frame.number is not None}
     return Parent(state=job.state, frames=frames)
+
+
+def _changes(jobs: Sequence[Job], work: Sequence[Work]) -> list[tuple[Job, Job]]:
+    """(before, after) of each job that a plan saves."""
+    before = {job.id: job for job in jobs}
+    return [
+        (before[command.job.id], command.job)
+        for item in work
+        for command in item.commands
+        if isinstance(command, Save)
+    ]

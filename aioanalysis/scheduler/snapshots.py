@@ -101,11 +101,11 @@ async def _pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 class PartStream:
-    """`RecordStream` of one part."""
+    """`RecordStream` of gzip in pieces: one part, or attached records."""
 
-    def __init__(self, chunks: AsyncIterator[bytes], announced: int) -> None:
+    def __init__(self, chunks: AsyncIterator[bytes], announced: int | None) -> None:
         self._chunks = chunks
-        self.announced: int | None = announced
+        self.announced = announced
 
     async def chunks(self) -> AsyncIterator[bytes]:
         inflate = zlib.decompressobj(GZIP)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aiohttp import web
 
 from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
 from aioanalysis.domain.job import Job, is_job_id
-from aioanalysis.errors import Forbidden, NotFound
+from aioanalysis.errors import Forbidden, Invalid, NotFound
+from aioanalysis.interfaces import User
 
 
 async def job_of(request: web.Request) -> Job:
@@ -16,10 +19,26 @@ async def job_of(request: web.Request) -> Job:
         raise NotFound("There is no such job.")
     async with job_store_time():
         job = await request.app[CONTEXT].jobs.get(job_id)
-    user = request[CALLER].user
-    if job is None or not (user.sees_all or job.submitter == user.name):
+    if job is None or not may_see(request[CALLER].user, job):
         raise NotFound("There is no such job.")
     return job
+
+
+def may_see(user: User, job: Job) -> bool:
+    return user.sees_all or job.submitter == user.name
+
+
+async def check_parents(request: web.Request, after: Sequence[str]) -> None:
+    """Raises `Invalid` for a job to wait for that is not there, or that the caller may not see."""
+    jobs, user = request.app[CONTEXT].jobs, request[CALLER].user
+    unknown = []
+    async with job_store_time():
+        for index, job_id in enumerate(after):
+            parent = await jobs.get(job_id)
+            if parent is None or not may_see(user, parent):
+                unknown.append((f"/after/{index}", f"there is no job {job_id}"))
+    if unknown:
+        raise Invalid("It cannot wait for a job that is not there.", unknown)
 
 
 def require_all(request: web.Request, what: str) -> None:

@@ -11,7 +11,8 @@ from aioanalysis import logs
 from aioanalysis.api.context import CONTEXT
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.problems import HttpProblem
-from aioanalysis.api.responses import View, answer
+from aioanalysis.api.responses import answer
+from aioanalysis.api.runviews import View
 
 READY_SECONDS: Final = 5.0
 log = logs.get()

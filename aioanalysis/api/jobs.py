@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 from urllib.parse import urlencode
 
 from aiohttp import web
 
-from aioanalysis.api.access import job_of, require_all, require_system
+from aioanalysis.api.access import check_parents, job_of, require_all, require_system
 from aioanalysis.api.bodies import read_body
 from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
 from aioanalysis.api.endpoints import Endpoint
@@ -25,13 +26,22 @@ IDEMPOTENCY_KEY: Final = re.compile(r"[ -~]{1,255}")
 
 async def submit(request: web.Request) -> web.StreamResponse:
     """Checked before anything is stored. With an Idempotency-Key, a repeat within 24 h gives the same job."""
+    return await create(request, await read_body(request, JobRequest))
+
+
+async def create(
+    request: web.Request, wanted: JobRequest, *, resubmitted_from: str | None = None
+) -> web.StreamResponse:
+    """Check and record what is wanted, under the caller's identity and key; 201."""
     context, caller = request.app[CONTEXT], request[CALLER]
     token = _idempotency_key(request)
-    wanted = await read_body(request, JobRequest)
-    await check_submission(context, wanted.title, wanted.params)
-    once = Once(token=token, content=dumps(wanted.model_dump())) if token is not None else None
+    await check_submission(context, wanted.title, wanted.params, wanted.frames or ())
+    new = replace(wanted.new_job(), resubmitted_from=resubmitted_from)
+    await check_parents(request, [one.job for one in wanted.after])
+    content = dumps({**wanted.model_dump(), "resubmitted_from": resubmitted_from})
+    once = Once(token=token, content=content) if token is not None else None
     async with job_store_time():
-        job = await context.operations.submit(wanted.new_job(), caller.user, caller.key, once=once)
+        job = await context.operations.submit(new, caller.user, caller.key, once=once)
     view = JobView.of(job, context.operations.clock())
     return answer(view, status=201, headers={"Location": job_path(job.id)})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 from aiohttp import web
@@ -11,7 +11,9 @@ from aioanalysis import methods
 from aioanalysis.aio import in_thread
 from aioanalysis.api.context import CONTEXT, ApiContext
 from aioanalysis.api.endpoints import Endpoint
-from aioanalysis.api.responses import View, answer
+from aioanalysis.api.problems import ERRORS_MAX
+from aioanalysis.api.responses import answer
+from aioanalysis.api.runviews import View
 from aioanalysis.domain.method import Method, is_title
 from aioanalysis.errors import Invalid, MethodFailure, NotFound
 
@@ -66,18 +68,36 @@ class MethodList(View):
     unusable: dict[str, str]
 
 
-async def check_submission(context: ApiContext, title: str, params: Mapping[str, Any]) -> None:
-    """Raises `Invalid` when there is no such method, or it does not take these params."""
+async def check_submission(
+    context: ApiContext, title: str, params: Mapping[str, Any], frames: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """Raises `Invalid` when there is no such method, or it does not take these params, of one frame too."""
     if context.methods_dir is None:
         return
     try:
         found = await methods.load_method(context.methods_dir, title)
     except MethodFailure as failure:
         raise Invalid("The method cannot be run.", [("/title", failure.text)]) from None
-    errors = await in_thread(methods.check_params, found.method, params)
-    if errors:
-        places = [(f"/params{pointer}", message) for pointer, message in errors]
+    places = await in_thread(_wrong_params, found.method, params, frames)
+    if places:
         raise Invalid("The method does not take these parameters.", places)
+
+
+def _wrong_params(
+    method: Method, params: Mapping[str, Any], frames: Sequence[Mapping[str, Any]]
+) -> Sequence[tuple[str, str]]:
+    """What is wrong with `params`; of frames with each one's over them, told where the value came from."""
+    if not frames:
+        return [(f"/params{pointer}", message) for pointer, message in methods.check_params(method, params)]
+    places: dict[tuple[str, str], None] = {}
+    for number, frame in enumerate(frames):
+        for pointer, message in methods.check_params(method, {**params, **frame}):
+            name = pointer[1:].partition("/")[0].replace("~1", "/").replace("~0", "~")
+            own = not pointer or name in frame
+            places[f"/frames/{number}{pointer}" if own else f"/params{pointer}", message] = None
+        if len(places) >= ERRORS_MAX:
+            break
+    return list(places)
 
 
 async def listing(request: web.Request) -> web.StreamResponse:

@@ -12,7 +12,8 @@ from aioanalysis.api.access import require_all
 from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.requests import PackagesQuery, read_query
-from aioanalysis.api.responses import ListLinks, Time, View, answer
+from aioanalysis.api.responses import ListLinks, answer
+from aioanalysis.api.runviews import Time, View
 from aioanalysis.api.serving import send_blob
 from aioanalysis.domain.exchange import (
     ATTEMPTS,

@@ -21,15 +21,19 @@ from pydantic import (
 )
 
 from aioanalysis.api.problems import InvalidQuery
+from aioanalysis.api.runrequests import Parent, SplitRequest
 from aioanalysis.domain.exchange import Container
-from aioanalysis.domain.job import Source
+from aioanalysis.domain.job import FRAMES_MAX, Source
 from aioanalysis.domain.method import TITLE
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import State
 from aioanalysis.operations import NewJob
 
 PARAMS_MAX_BYTES: Final = 64 * 1024
+FRAMES_MAX_BYTES: Final = 1024 * 1024
 TAGS_MAX: Final = 32
+AFTER_MAX: Final = 100
+RETRIES_MAX: Final = 10
 LIMIT_MAX: Final = 500
 FILES_MAX: Final = 5000
 COUNT_MAX: Final = 2**53
@@ -38,6 +42,7 @@ RecordId = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Title = Annotated[str, StringConstraints(pattern=f"^{TITLE.pattern}$")]
 Recordset = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}$")]
 SetToken = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,512}$")]
+T = TypeVar("T")
 Tag = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,64}$")]
 
 
@@ -85,13 +90,34 @@ class JobRequest(Body):
     selection: SelectionRequest | None = None
     record_count: int | None = Field(None, ge=0, le=COUNT_MAX)
     tags: list[Tag] = Field(default_factory=list, max_length=TAGS_MAX)
+    frames: list[dict[str, Any]] | None = Field(
+        None,
+        min_length=1,
+        max_length=FRAMES_MAX,
+        description="One run each, of the same records: what differs from params. Not with split.",
+    )
+    split: SplitRequest | None = Field(None, description="One run for each part of the records.")
+    after: list[Parent] = Field(
+        default_factory=list, max_length=AFTER_MAX, description="Jobs that must have ended before it starts."
+    )
+    hold: bool = Field(False, description="It starts when it is unblocked.")
+    retries: int = Field(0, ge=0, le=RETRIES_MAX, description="How often a failed run is put back.")
 
     @field_validator("params")
     @classmethod
     def _small(cls, params: dict[str, Any]) -> dict[str, Any]:
-        if len(json.dumps(params, ensure_ascii=False).encode()) > PARAMS_MAX_BYTES:
-            raise ValueError(f"larger than {PARAMS_MAX_BYTES} bytes")
-        return params
+        return _at_most(params, PARAMS_MAX_BYTES)
+
+    @field_validator("frames")
+    @classmethod
+    def _small_frames(cls, frames: list[dict[str, Any]] | None) -> list[dict[str, Any]] | None:
+        return _at_most(frames, FRAMES_MAX_BYTES)
+
+    @model_validator(mode="after")
+    def _frames_or_split(self) -> Self:
+        if self.frames is not None and self.split is not None:
+            raise ValueError("only one of frames and split can be given")
+        return self
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -109,7 +135,18 @@ class JobRequest(Body):
             selection=self.selection.selection() if self.selection else None,
             record_count=self.record_count,
             tags=tuple(dict.fromkeys(self.tags)),
+            frames=tuple(self.frames or ()),
+            split=self.split.split() if self.split else None,
+            after=tuple(dict.fromkeys(one.dependency() for one in self.after)),
+            hold=self.hold,
+            retries=self.retries,
         )
+
+
+def _at_most(value: T, most: int) -> T:
+    if len(json.dumps(value, ensure_ascii=False).encode()) > most:
+        raise ValueError(f"larger than {most} bytes")
+    return value
 
 
 class StateRequest(Body):

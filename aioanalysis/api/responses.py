@@ -3,106 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Self
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, PlainSerializer, WithJsonSchema
+from pydantic import ConfigDict
 
-from aioanalysis.domain.job import HistoryEvent, Job
-from aioanalysis.domain.outcomes import JobError, Reason
+from aioanalysis.api.runviews import (
+    ERROR_IN_LIST_CHARACTERS,
+    AttemptView,
+    ErrorView,
+    Time,
+    UsageView,
+    View,
+    attempt_views,
+)
+from aioanalysis.domain.actions import allowed_for
+from aioanalysis.domain.dependencies import Condition, Dependency
+from aioanalysis.domain.frames import Hold
+from aioanalysis.domain.job import HistoryEvent, Job, Split
 from aioanalysis.domain.records import Selection
-from aioanalysis.domain.states import State
-from aioanalysis.domain.usage import Usage
+from aioanalysis.domain.states import Action, State
 from aioanalysis.domain.why import Code, Why, why
-
-ERROR_IN_LIST_CHARACTERS = 2000
-
-
-def rfc3339(moment: datetime) -> str:
-    """RFC 3339 in UTC, to the millisecond."""
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-Time = Annotated[
-    datetime, PlainSerializer(rfc3339), WithJsonSchema({"type": "string", "format": "date-time"})
-]
-
-
-class View(BaseModel):
-    """What is given out. Numbers that JSON does not know are written as null."""
-
-    model_config = ConfigDict(frozen=True)
-
-
-class ErrorView(View):
-    """Why the job failed. In lists `error`, what the stage printed, is cut to its end."""
-
-    reason: Reason
-    message: str
-    script: str | None
-    error: str | None
-
-    @classmethod
-    def of(cls, error: JobError | None, *, characters: int | None = None) -> Self | None:
-        if error is None:
-            return None
-        printed = error.error[-characters:] if error.error and characters else error.error
-        return cls(reason=error.reason, message=error.message, script=error.script, error=printed)
-
-
-class PercentView(View):
-    """100 is one core."""
-
-    mean: float | None = None
-    max: float | None = None
-
-
-class BytesView(View):
-    mean: int | None = None
-    max: int | None = None
-    limit: int | None = None
-
-
-class PointView(View):
-    at: str | None
-    cpu_percent: float | None
-    memory_bytes: int | None
-
-
-class UsageView(View):
-    """What the run used; a figure not known is null. `series` is left out of lists."""
-
-    started_at: str | None
-    finished_at: str | None
-    wall_seconds: float | None
-    samples: int
-    interval_seconds: float
-    cpu_percent: PercentView
-    memory_bytes: BytesView
-    cpu_seconds: float | None
-    network_bytes: int | None
-    block_bytes: int | None
-    series: tuple[PointView, ...]
-
-    @classmethod
-    def of(cls, usage: Usage | None, *, series: bool = True) -> Self | None:
-        if usage is None:
-            return None
-        return cls(
-            started_at=_zulu(usage.started_at),
-            finished_at=_zulu(usage.finished_at),
-            wall_seconds=usage.wall_seconds,
-            samples=usage.samples,
-            interval_seconds=usage.interval_seconds,
-            cpu_percent=PercentView(**usage.cpu_percent),
-            memory_bytes=BytesView(**usage.memory_bytes),
-            cpu_seconds=usage.cpu_seconds,
-            network_bytes=usage.network_bytes,
-            block_bytes=usage.block_bytes,
-            series=tuple(_point(point) for point in usage.series) if series else (),
-        )
 
 
 class WhyView(View):
@@ -167,6 +92,43 @@ class SelectionView(View):
         return cls(include=ids) if selection.mode == "include" else cls(exclude=ids)
 
 
+class SplitView(View):
+    """How the records are parted into frames; exactly one of the two is given."""
+
+    records: int | None
+    by: str | None
+
+    @classmethod
+    def of(cls, split: Split | None) -> Self | None:
+        return None if split is None else cls(records=split.records, by=split.by)
+
+
+class DependencyView(View):
+    """What is waited for; `seen` is how that job had ended when a pass last saw it."""
+
+    job: str
+    when: Condition
+    each: bool
+    seen: State | None
+
+    @classmethod
+    def of(cls, dependency: Dependency) -> Self:
+        return cls(job=dependency.job, when=dependency.when, each=dependency.each, seen=dependency.seen)
+
+
+class FramesView(View):
+    """How many frames there are, and in which states."""
+
+    total: int
+    by_state: dict[State, int]
+
+    @classmethod
+    def of(cls, job: Job) -> Self | None:
+        if not job.has_frames:
+            return None
+        return cls(total=len(job.frames), by_state=dict(Counter(frame.state for frame in job.frames)))
+
+
 class LinksView(View):
     """Where more of the job is; null where there is nothing (yet)."""
 
@@ -188,7 +150,11 @@ class LinksView(View):
 
 
 class JobSummary(View):
-    """A job in a list: without selection and history, its error and usage in short."""
+    """A job in a list: without selection and history, its error and usage in short.
+
+    `frames` is null for a job of one run. `holds` are what keeps it, or frames of it, from starting;
+    `actions` what fits its present state (`block_now` is block with `when=now`).
+    """
 
     id: str
     title: str
@@ -208,6 +174,11 @@ class JobSummary(View):
     state_changed_at: Time
     attempt: int
     recoveries: int
+    retries: int
+    frames: FramesView | None
+    holds: tuple[Hold, ...]
+    actions: tuple[Action, ...]
+    resubmitted_from: str | None
     error: ErrorView | None
     usage: UsageView | None
     why: WhyView | None
@@ -220,11 +191,18 @@ class JobSummary(View):
 
 
 class JobView(JobSummary):
-    """One job, whole. The submitter's key is nowhere."""
+    """One job, whole. The submitter's key is nowhere.
+
+    `attempts` are the ended runs of a job without frames, the last 20; those of a frame are told by it.
+    `wrangled` is the evidence on which what had not started was held.
+    """
 
     selection: SelectionView | None
+    split: SplitView | None
+    after: tuple[DependencyView, ...]
+    wrangled: str | None
+    attempts: tuple[AttemptView, ...]
     history: tuple[HistoryView, ...]
-    resubmitted_from: str | None
 
     @classmethod
     def of(cls, job: Job, now: datetime) -> Self:
@@ -233,8 +211,11 @@ class JobView(JobSummary):
             error=ErrorView.of(job.error),
             usage=UsageView.of(job.usage),
             selection=SelectionView.of(job.selection),
+            split=SplitView.of(job.split),
+            after=tuple(DependencyView.of(dependency) for dependency in job.after),
+            wrangled=job.wrangled,
+            attempts=() if job.has_frames else attempt_views(job.frames[0]),
             history=tuple(HistoryView.of(event) for event in job.history),
-            resubmitted_from=job.resubmitted_from,
         )
 
 
@@ -290,18 +271,18 @@ def _facts(job: Job, now: datetime) -> dict[str, Any]:
         "state_changed_at": job.state_changed_at,
         "attempt": job.attempt,
         "recoveries": job.recoveries,
+        "retries": job.retries,
+        "frames": FramesView.of(job),
+        "holds": tuple(sorted({hold for frame in job.frames for hold in frame.holds})),
+        "actions": _actions(job),
+        "resubmitted_from": job.resubmitted_from,
         "why": WhyView.of(why(job, now)),
         "links": LinksView.of(job),
     }
 
 
-def _zulu(text: str | None) -> str | None:
-    return None if text is None else text.replace("+00:00", "Z")
-
-
-def _point(point: Mapping[str, Any]) -> PointView:
-    return PointView(
-        at=_zulu(point.get("at")),
-        cpu_percent=point.get("cpu_percent"),
-        memory_bytes=point.get("memory_bytes"),
-    )
+def _actions(job: Job) -> tuple[Action, ...]:
+    """What fits the job, one frame of each kind looked at; what is not its owner's to do is left out."""
+    kinds = {(frame.phase, frame.state): frame for frame in job.frames}
+    fitting = allowed_for(replace(job, frames=tuple(kinds.values())))
+    return tuple(action for action in fitting if action not in {Action.FORCE, Action.OVERRIDE})

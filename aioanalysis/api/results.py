@@ -11,7 +11,8 @@ from aiohttp import web
 from aioanalysis.api.access import job_of
 from aioanalysis.api.context import CONTEXT
 from aioanalysis.api.endpoints import Endpoint
-from aioanalysis.api.responses import View, answer, job_path
+from aioanalysis.api.responses import answer, job_path
+from aioanalysis.api.runviews import View
 from aioanalysis.api.serving import media_type, send_blob, send_member
 from aioanalysis.api.zipread import ZipReader
 from aioanalysis.domain.exchange import (

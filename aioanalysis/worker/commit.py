@@ -87,6 +87,7 @@ class Commit:
             attempt=self._mark.attempt,
             nonce=self._mark.nonce,
             sha256=archive.digest.sha256 if archive.digest else None,
+            crc32=archive.digest.crc32 if archive.digest else None,
         )
 
     async def put_sidecar(self, name: str, body: bytes) -> None:

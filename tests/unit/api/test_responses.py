@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from aioanalysis.api.responses import JobSummary, JobView, answer, dumps, rfc3339
+from aioanalysis.api.responses import JobSummary, JobView, answer, dumps
+from aioanalysis.api.runviews import rfc3339
 from aioanalysis.domain.job import Source
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.records import Selection

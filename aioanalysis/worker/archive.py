@@ -8,7 +8,7 @@ import json
 import os
 import threading
 import zlib
-from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -50,16 +50,25 @@ class Digest:
 class Archive:
     """The zip of `job_dir`; `extra` members (name -> content) stand before what the job calls the same.
 
-    The last member, `manifest.json`, gives size and SHA-256 of every other and what was left out and why;
-    `about` is put into it. Read it once, by `chunks`; then `digest` is known. The job directory must not
-    change meanwhile: no container may be left.
+    `described` members are made last, of what is known of all others by then (name, size, SHA-256). The last
+    one, `manifest.json`, gives size and SHA-256 of every other and what was left out and why; `about` is put
+    into it. Read it once, by `chunks`; then `digest` is known. The job directory must not change meanwhile:
+    no container may be left.
     """
 
     def __init__(
-        self, job_dir: Path, *, extra: Mapping[str, bytes], about: Mapping[str, Any], max_bytes: int
+        self,
+        job_dir: Path,
+        *,
+        extra: Mapping[str, bytes],
+        about: Mapping[str, Any],
+        max_bytes: int,
+        described: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], bytes]] | None = None,
     ) -> None:
         self._root = job_dir
         self._extra = dict(extra)
+        self._described = dict(described or {})
+        self._reserved = {MANIFEST, *self._extra, *self._described}
         self._about = dict(about)
         self._max_bytes = max_bytes
         self._members: list[dict[str, Any]] = []
@@ -105,12 +114,15 @@ class Archive:
             yield from self._file(file)
         for name, data in self._extra.items():
             yield name, now, 0o100644, self._deflated, self._noted(name, iter([data]), size=len(data))
+        for name, describe in self._described.items():
+            data = describe(self._members)
+            yield name, now, 0o100644, self._deflated, self._noted(name, iter([data]), size=len(data))
         yield MANIFEST, now, 0o100644, self._deflated, iter([self._manifest()])
 
     def _file(self, file: JobFile) -> Iterator[tuple[str, datetime, int, Method, Iterator[bytes]]]:
         """One member, or none when the file cannot be read."""
         name = file.name
-        if name == MANIFEST or name in self._extra:
+        if name in self._reserved:
             name = f"%{ord(name[0]):02X}{name[1:]}"
         modified = datetime.fromtimestamp(min(max(file.modified, EARLIEST), LATEST), UTC)
         mode = 0o100755 if file.executable else 0o100644

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -17,6 +18,7 @@ from aioanalysis.errors import AnalysisError, Missing, Unavailable
 from aioanalysis.worker.archive import Archive
 from aioanalysis.worker.claims import Claim, cancel
 from aioanalysis.worker.commit import Commit, Overtaken, while_held
+from aioanalysis.worker.crate import CRATE_MEMBER, crate
 from aioanalysis.worker.hostlog import HostLog
 from aioanalysis.worker.orders import Orders
 from aioanalysis.worker.outcome import added_members, killed, sidecar
@@ -184,9 +186,10 @@ class Handling:
         extra = await in_thread(added_members, body, job_dir)
         about = {key: body[key] for key in ("stem", "uid", "attempt")}
         most = self._host.settings.output_max_bytes + self._host.settings.package_max_bytes
+        described = {CRATE_MEMBER: partial(crate, body, submitter=self.claim.package.owner)}
 
         def make() -> Archive:
-            return Archive(job_dir, extra=extra, about=about, max_bytes=most)
+            return Archive(job_dir, extra=extra, about=about, max_bytes=most, described=described)
 
         return await self._commit.put_zip(name, make)
 

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,10 @@ def method(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], M
     """Any method by its title, with the built-in aligner, whatever is installed."""
     monkeypatch.setattr("barcode.alignment.shutil.which", lambda name: None)
 
+    @cache
     def of(title: str) -> MethodRun:
         root = tmp_path / title
-        root.mkdir(exist_ok=True)
+        root.mkdir()
         return MethodRun(root, monkeypatch, title)
 
     return of

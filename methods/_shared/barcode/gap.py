@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .groups import HIGHER, common
+from .linkage import ROUNDING
 from .nearest import NearestGroups
 
 OUTCOMES = ("true_negative", "true_positive", "false_negative", "false_positive")
@@ -68,8 +69,8 @@ def error_rates(found: NearestGroups) -> list[dict[str, Any]]:
     single = found.groups.sizes[found.groups.of[named]] == 1 if named.any() else np.zeros(0, np.bool_)
     rows = []
     for limit in THRESHOLDS:
-        false_negative = nearest < limit / 100
-        true_positive = ~false_negative & (own < limit / 100)
+        false_negative = nearest < limit / 100 - ROUNDING
+        true_positive = ~false_negative & (own < limit / 100 - ROUNDING)
         rest = ~false_negative & ~true_positive
         counts = (rest & single, true_positive, false_negative, rest & ~single)
         named_counts = {key: int(mask.sum()) for key, mask in zip(OUTCOMES, counts, strict=True)}

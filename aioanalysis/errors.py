@@ -16,7 +16,8 @@
     │   └── LeaseLost         somebody else holds it, or nobody
     ├── Missing               a stored thing is not there
     └── SystemFault           ours or the infrastructure's
-        ├── Unavailable       passing: try again (`retry_after`)
+        ├── Unavailable       passing: try again (`retry_after`)                      503
+        ├── NoRoom            what is kept for all together is full                   507
         ├── Damaged           stored data that cannot be read
         └── Misconfigured     set-up is wrong: one line that names it, the start stops
 """
@@ -106,6 +107,10 @@ class Unavailable(SystemFault):
     def __init__(self, text: str, *, retry_after: float | None = None) -> None:
         super().__init__(text)
         self.retry_after = retry_after
+
+
+class NoRoom(SystemFault):
+    """There is no room for it now among what is kept for all."""
 
 
 class Damaged(SystemFault):

@@ -41,6 +41,17 @@ class Settings(BaseSettings):
     drain_seconds: float = Field(30, ge=0, description="How long a stop waits for running downloads or runs.")
     body_max_bytes: int = Field(8 * MIB, gt=0, description="Largest JSON request body.")
     attached_max_bytes: int = Field(64 * MIB, gt=0, description="Largest attached record set, compressed.")
+    attached_expanded_max_bytes: int = Field(
+        4 * GIB, gt=0, description="Largest attached record set, expanded."
+    )
+    attached_ratio_max: float = Field(
+        200, gt=1, description="How many times its compressed size an attached record set may have expanded."
+    )
+    attached_total_bytes: int = Field(
+        1 * GIB, gt=0, description="All attached record sets together, compressed: memory of the job store."
+    )
+    session_seconds: int = Field(43_200, ge=60, description="How long a browser stays signed in.")
+    link_max_seconds: int = Field(86_400, ge=1, description="Longest life of a signed link.")
     downloads_max: int = Field(100, gt=0, description="Downloads that one API process serves at a time.")
 
     # job store

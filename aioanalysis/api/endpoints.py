@@ -15,7 +15,7 @@ class Endpoint:
     """One method on one path. Everything under /v1 needs a key (`middlewares.authentication`).
 
     `headers` are the schemas of request headers. `answer` is the model of a good answer's JSON, or its media
-    type; None where it has no body.
+    type; None where it has no body. `attached` is the part `job` of a multipart body with attached records.
     """
 
     method: Literal["GET", "POST", "PUT", "DELETE"]
@@ -25,6 +25,7 @@ class Endpoint:
     answer: type[BaseModel] | str | None
     status: int = 200
     body: type[BaseModel] | None = None
+    attached: type[BaseModel] | None = None
     query: type[BaseModel] | None = None
     headers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     problems: tuple[int, ...] = ()

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from aioanalysis.api.access import check_parents, job_of, require_all, require_system
+from aioanalysis.api.attached import MULTIPART, AttachedJobRequest, Receive, drop, read_attached
 from aioanalysis.api.bodies import read_body
 from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
 from aioanalysis.api.endpoints import Endpoint
@@ -17,7 +18,7 @@ from aioanalysis.api.methods import check_submission
 from aioanalysis.api.problems import HttpProblem, InvalidQuery
 from aioanalysis.api.requests import JobRequest, JobsQuery, RemoveQuery, StateRequest, read_query
 from aioanalysis.api.responses import JobList, JobSummary, JobView, ListLinks, answer, dumps, job_path
-from aioanalysis.errors import Forbidden, Invalid
+from aioanalysis.errors import Forbidden, Invalid, RequestError
 from aioanalysis.interfaces import JobFilter, User
 from aioanalysis.operations import Once
 
@@ -26,22 +27,43 @@ IDEMPOTENCY_KEY: Final = re.compile(r"[ -~]{1,255}")
 
 async def submit(request: web.Request) -> web.StreamResponse:
     """Checked before anything is stored. With an Idempotency-Key, a repeat within 24 h gives the same job."""
+    if request.content_type == MULTIPART:
+        wanted, receive = await read_attached(request)
+        return await create(request, wanted, receive=receive)
     return await create(request, await read_body(request, JobRequest))
 
 
 async def create(
-    request: web.Request, wanted: JobRequest, *, resubmitted_from: str | None = None
+    request: web.Request,
+    wanted: JobRequest,
+    *,
+    resubmitted_from: str | None = None,
+    receive: Receive | None = None,
 ) -> web.StreamResponse:
-    """Check and record what is wanted, under the caller's identity and key; 201."""
+    """Check and record what is wanted, under the caller's identity and key; 201.
+
+    With `receive`, on the records that it gives, which are read after all else has been checked.
+    """
     context, caller = request.app[CONTEXT], request[CALLER]
     token = _idempotency_key(request)
     await check_submission(context, wanted.title, wanted.params, wanted.frames or ())
     new = replace(wanted.new_job(), resubmitted_from=resubmitted_from)
     await check_parents(request, [one.job for one in wanted.after])
-    content = dumps({**wanted.model_dump(), "resubmitted_from": resubmitted_from})
-    once = Once(token=token, content=content) if token is not None else None
-    async with job_store_time():
-        job = await context.operations.submit(new, caller.user, caller.key, once=once)
+    attachment = await receive() if receive is not None else None
+    content = {**wanted.model_dump(), "resubmitted_from": resubmitted_from}
+    if attachment is not None:
+        new = attachment.given_to(new)
+        content["records"] = attachment.sha256
+    once = Once(token=token, content=dumps(content)) if token is not None else None
+    try:
+        async with job_store_time():
+            job = await context.operations.submit(new, caller.user, caller.key, once=once)
+    except RequestError:
+        if attachment is not None:
+            await drop(request, attachment.id)
+        raise
+    if attachment is not None and job.source.value != attachment.id:  # made by an earlier request
+        await drop(request, attachment.id)
     view = JobView.of(job, context.operations.clock())
     return answer(view, status=201, headers={"Location": job_path(job.id)})
 
@@ -120,12 +142,13 @@ ENDPOINTS: Final = (
         method="POST",
         path="/v1/jobs",
         handler=submit,
-        summary="Submit a job on a stored recordset or a set",
+        summary="Submit a job on a stored recordset, a set, or attached records",
         body=JobRequest,
+        attached=AttachedJobRequest,
         headers={"Idempotency-Key": {"type": "string", "minLength": 1, "maxLength": 255}},
         answer=JobView,
         status=201,
-        problems=(400, 408, 409, 413, 415, 422),
+        problems=(400, 408, 409, 413, 415, 422, 507),
     ),
     Endpoint(
         method="GET",

@@ -90,6 +90,8 @@ def _schemas(endpoints: list[Endpoint]) -> tuple[dict[str, Any], dict[type, str]
     for endpoint in endpoints:
         if endpoint.body is not None:
             wanted[endpoint.body, "validation"] = None
+        if endpoint.attached is not None:
+            wanted[endpoint.attached, "validation"] = None
         if isinstance(endpoint.answer, type):
             wanted[endpoint.answer, "serialization"] = None
     found, whole = models_json_schema(list(wanted), ref_template="#/components/schemas/{model}")
@@ -113,9 +115,26 @@ def _operation(endpoint: Endpoint, refs: Mapping[type, str]) -> dict[str, Any]:
     if protected:
         operation["security"] = [{"bearer": []}, {"key": []}]
     if endpoint.body is not None:
-        content = {"application/json": {"schema": {"$ref": refs[endpoint.body]}}}
+        content: dict[str, Any] = {"application/json": {"schema": {"$ref": refs[endpoint.body]}}}
+        if endpoint.attached is not None:
+            content["multipart/form-data"] = _attached(refs[endpoint.attached])
         operation["requestBody"] = {"required": True, "content": content}
     return operation
+
+
+def _attached(ref: str) -> dict[str, Any]:
+    records = {
+        "type": "string",
+        "contentMediaType": "application/x-ndjson",
+        "description": "JSON Lines, plain or gzip; the second part",
+    }
+    schema = {
+        "type": "object",
+        "required": ["job", "records"],
+        "properties": {"job": {"$ref": ref}, "records": records},
+        "additionalProperties": False,
+    }
+    return {"schema": schema, "encoding": {"job": {"contentType": "application/json"}}}
 
 
 def _operation_id(endpoint: Endpoint) -> str:

@@ -17,6 +17,7 @@ from aioanalysis.errors import (
     Forbidden,
     Invalid,
     Missing,
+    NoRoom,
     NotFound,
     Refused,
     RequestError,
@@ -41,6 +42,7 @@ KINDS: Final[tuple[tuple[type[AnalysisError], int, str, str], ...]] = (
     (RequestError, 400, "bad-request", "The request cannot be done as it stands"),
     (Unavailable, 503, "unavailable", "Not available now"),
     (Contested, 503, "unavailable", "Not available now"),
+    (NoRoom, 507, "no-room", "There is no room for it now"),
 )
 """Whatever of the tree is not here is our own fault: 500, and nothing of it is told."""
 

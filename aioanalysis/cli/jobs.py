@@ -27,6 +27,10 @@ def submit(
     title: Annotated[str, typer.Argument(help="The method, as `aioanalysis methods` lists it.")],
     recordset: Annotated[str | None, typer.Option(help="Code of the records.")] = None,
     set_token: Annotated[str | None, typer.Option(help="Token of a set of records.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, help="Records to attach: JSON Lines, plain or gzip."),
+    ] = None,
     param: Annotated[
         list[str] | None,
         typer.Option(
@@ -43,7 +47,7 @@ def submit(
 
     async def work(client: AnalysisClient) -> JobJson:
         job = await client.submit(
-            title, recordset=recordset, set_token=set_token, params=given, tags=tag or ()
+            title, recordset=recordset, set_token=set_token, params=given, tags=tag or (), file=file
         )
         if not wait:
             return job

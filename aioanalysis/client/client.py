@@ -84,8 +84,13 @@ class AnalysisClient:
         selection: Mapping[str, Sequence[str]] | None = None,
         record_count: int | None = None,
         tags: Sequence[str] = (),
+        file: Path | None = None,
+        idempotency_key: str | None = None,
     ) -> JobJson:
-        """Submit a job over a recordset or a set token; returns it as recorded."""
+        """Submit a job over a recordset, a set token or the records of `file`; returns it as recorded.
+
+        `file` is JSON Lines, plain or gzip.
+        """
         fields = {
             "title": title,
             "recordset": recordset,
@@ -96,8 +101,17 @@ class AnalysisClient:
             "tags": list(tags) or None,
         }
         body = {name: value for name, value in fields.items() if value is not None}
-        job: JobJson = await self._call("POST", "/v1/jobs", body=body)
-        return job
+        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
+        if file is None:
+            job: JobJson = await self._call("POST", "/v1/jobs", body=body, headers=headers)
+            return job
+        with await in_thread(file.open, "rb") as records:
+            parts = aiohttp.MultipartWriter("form-data")
+            parts.append_json(body).set_content_disposition("form-data", name="job")
+            part = parts.append(records, {"Content-Type": "application/octet-stream"})
+            part.set_content_disposition("form-data", name="records", filename="records.jsonl")
+            attached: JobJson = await self._call("POST", "/v1/jobs", data=parts, headers=headers)
+            return attached
 
     async def job(self, job_id: str) -> JobJson:
         """One job."""
@@ -193,19 +207,35 @@ class AnalysisClient:
             return False
 
     async def _call(
-        self, method: str, path: str, *, body: object = None, query: Sequence[tuple[str, str | None]] = ()
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        data: aiohttp.MultipartWriter | None = None,
+        query: Sequence[tuple[str, str | None]] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
-        async with self._request(method, path, body=body, query=query) as response:
+        async with self._request(
+            method, path, body=body, data=data, query=query, headers=headers
+        ) as response:
             return await response.json() if response.status != 204 else None
 
     @asynccontextmanager
     async def _request(
-        self, method: str, path: str, *, body: object = None, query: Sequence[tuple[str, str | None]] = ()
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        data: aiohttp.MultipartWriter | None = None,
+        query: Sequence[tuple[str, str | None]] = (),
+        headers: Mapping[str, str] | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         params = [(name, value) for name, value in query if value is not None]
         try:
             async with self._session.request(
-                method, self._server + path, params=params, json=body
+                method, self._server + path, params=params, json=body, data=data, headers=headers
             ) as response:
                 if response.status >= 400:
                     raise ApiProblem(response.status, _problem(await response.read(), response.reason))

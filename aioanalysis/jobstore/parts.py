@@ -16,7 +16,6 @@ from aioanalysis.jobstore.codec import Seal
 from aioanalysis.jobstore.lock import RedisLock
 from aioanalysis.jobstore.redis import RedisJobStore
 
-
 ATTACHED_BYTES: Final = 1024**3
 
 
@@ -38,7 +37,12 @@ class RedisParts:
 
 @asynccontextmanager
 async def open_job_store(
-    url: str, *, secret: str, prefix: str = "aioanalysis:", lock_seconds: float = 15, attached_bytes: int = ATTACHED_BYTES
+    url: str,
+    *,
+    secret: str,
+    prefix: str = "aioanalysis:",
+    lock_seconds: float = 15,
+    attached_bytes: int = ATTACHED_BYTES,
 ) -> AsyncIterator[RedisParts]:
     """Open for `url`; `secret` are the Fernet keys that seal submitters' keys. Raises `Misconfigured`.
 

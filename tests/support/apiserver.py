@@ -160,7 +160,14 @@ async def open_api(
         aiohttp.ClientSession(auto_decompress=False) as session,
     ):
         context = ApiContext(
-            operations=Operations(parts.store, storage, parts.bell, time_limit=21_600, job_expiry=604_800),
+            operations=Operations(
+                parts.store,
+                storage,
+                parts.bell,
+                attached=parts.attached,
+                time_limit=21_600,
+                job_expiry=604_800,
+            ),
             jobs=parts.store,
             storage=storage,
             identity=identity,

@@ -15,6 +15,8 @@ from aioanalysis.api.app import create_app, make_runner
 from aioanalysis.api.context import ApiContext
 from aioanalysis.development import Development, prepared
 from aioanalysis.errors import Misconfigured, SystemFault
+from aioanalysis.scheduler.rebuilding import Rebuilt
+from aioanalysis.scheduler.rebuilding import rebuild as make_records
 from aioanalysis.settings import PREFIX, Settings
 from aioanalysis.wiring import Service, open_runtime, open_service, open_storage
 from aioanalysis.worker.loop import run_worker
@@ -41,6 +43,16 @@ async def work(settings: Settings, *, once: bool = False) -> int:
     async with open_storage(settings) as storage, open_runtime(settings) as runtime:
         with _signals() as (stop, abort):
             return await run_worker(storage, runtime, settings, stop, abort=abort, once=once)
+
+
+async def rebuild(settings: Settings) -> Rebuilt:
+    """Make job records again from storage."""
+    async with open_service(settings) as service:
+        await service.check()
+        operations = service.operations
+        rebuilt = await make_records(service.storage, operations.jobs, operations.clock())
+        await operations.bell.ring()
+        return rebuilt
 
 
 async def dev(settings: Settings, say: Callable[[Development, str], None]) -> int:

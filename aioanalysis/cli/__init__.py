@@ -24,6 +24,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     service.dev,
     service.serve,
     service.worker,
+    service.rebuild,
     jobs.submit,
     jobs.jobs,
     jobs.show,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
@@ -52,6 +53,21 @@ def worker(
     from aioanalysis import service
 
     sys.exit(asyncio.run(service.work(settings, once=once)))
+
+
+def rebuild(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Make job records again from storage, after Redis was lost with its data; may be repeated."""
+    settings = _settings()
+    from aioanalysis import service
+    from aioanalysis.cli.output import print_json
+
+    found = asdict(asyncio.run(service.rebuild(settings)))
+    if as_json:
+        print_json(found)
+    else:
+        for what, ids in found.items():
+            print(f"{what:9}{len(ids):7}  {' '.join(ids[:10])}{' …' if len(ids) > 10 else ''}")
+        print("jobs that were only waiting have left no trace in storage: they are lost, submit them again")
 
 
 def _settings(**overrides: Any) -> Settings:

@@ -27,9 +27,12 @@ def is_job_id(text: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """Where a job's records come from; `value` is the recordset code, set token or attachment's id."""
+    """Where a job's records come from; `value` is the recordset code, set token or attachment's id.
 
-    kind: Literal["recordset", "set_token", "attached"]
+    `lost`: of a job made again from storage; its source and its submitter's key are not known.
+    """
+
+    kind: Literal["recordset", "set_token", "attached", "lost"]
     value: str | None = None
 
 

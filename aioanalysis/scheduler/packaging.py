@@ -150,11 +150,16 @@ class Packager:
         if frame.part is not None:
             async with open_part(self._storage, job, frame.part) as stream:
                 yield stream
+        elif job.source.kind == "lost":
+            text = "the job was made again from storage: its source and key are not known, submit it anew"
+            raise JobFailure(Reason.RECORDS, text)
         elif job.source.kind == "attached":
             try:
                 yield PartStream(self._operations.attached.chunks(job.source.value or ""), None)
             except Missing as error:
-                raise JobFailure(Reason.RECORDS, "the attached records have gone: submit them again") from error
+                raise JobFailure(
+                    Reason.RECORDS, "the attached records have gone: submit them again"
+                ) from error
         else:
             key = await self._operations.jobs.key(job.id)
             async with self._records.open(job.source, key) as stream:

@@ -67,6 +67,12 @@ def draft(
         "job_id": parsed.job_id if parsed else None,
         "attempt": meta.attempt,
         "nonce": meta.nonce,
+        "job": {
+            "owner": meta.owner,
+            "submitted_at": _moment(meta.submitted_at),
+            "deadline": _moment(meta.deadline),
+            "expires_at": _moment(meta.expires_at),
+        },
         "error": facts.error.to_json() if facts.error else None,
         "usage": facts.usage(interval_seconds).to_json(),
         "records": package.records if package else meta.records,
@@ -90,6 +96,10 @@ def draft(
         "started_at": facts.started_at.isoformat(),
         "finished_at": facts.finished_at.isoformat() if facts.finished_at else None,
     }
+
+
+def _moment(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()
 
 
 def killed(body: Mapping[str, Any]) -> dict[str, Any]:

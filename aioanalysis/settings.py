@@ -143,6 +143,9 @@ class Settings(BaseSettings):
     build_network: str | None = Field(
         None, description="Network of image builds (none, host, a name); the engine's default if not set."
     )
+    images_max_bytes: int = Field(
+        20 * GIB, gt=0, description="Most disk space of methods' images, base images aside."
+    )
     run_user: str | None = Field(
         None,
         pattern=r"^[1-9][0-9]*:[0-9]+$",

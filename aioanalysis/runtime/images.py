@@ -21,9 +21,9 @@ from aioanalysis.interfaces import Image, MethodDirectory
 from aioanalysis.methods import load_method
 from aioanalysis.runtime.context import ContextChanged, ContextStream
 from aioanalysis.runtime.engine import ENDLESS, Engine
+from aioanalysis.runtime.pruning import BASE_LABEL, KIND_LABEL, METHOD, Pruner
 
 DIGEST_LABEL: Final = "aioanalysis.digest"
-BASE_LABEL: Final = "aioanalysis.base"
 OUTPUT_BYTES: Final = 64 * 1024
 BUILD_SECONDS: Final = 3600.0
 ROUNDS: Final = 3  # for a directory that changes while it is built
@@ -40,11 +40,20 @@ def image_tag(directory: MethodDirectory) -> str:
 class Images:
     """Finds or builds images. `network` is what a build's RUN steps get (None: the engine's default).
 
-    Dockerfiles are trusted code: their steps run as root, with that network and without a run's limits.
+    After a build, images beyond `max_bytes` are pruned. Dockerfiles are trusted code: their steps run as
+    root, with that network and without a run's limits.
     """
 
-    def __init__(self, engine: Engine, *, base_image: str | None = None, network: str | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        base_image: str | None = None,
+        network: str | None = None,
+        max_bytes: int | None = None,
+    ) -> None:
         self._engine = engine
+        self._pruner = Pruner(engine, max_bytes)
         self._base_image = base_image
         self._network = network
         self._builds: dict[str, _SharedBuild] = {}
@@ -54,6 +63,7 @@ class Images:
         for _ in range(ROUNDS):
             image = await self._present(directory)
             if image is not None:
+                await self._pruner.touch(image.id, image_tag(directory))
                 return image
             try:
                 return await self._build_once(directory)
@@ -121,6 +131,7 @@ class Images:
             log.warning("image_broken_off", method=title, digest=directory.digest)
             raise Unavailable(f"The Docker engine broke off the build of method {title!r}.")
         log.info("image_built", method=title, digest=directory.digest, image=image.id)
+        await self._pruner.prune()
         return replace(image, built=True)
 
     async def _send(
@@ -128,7 +139,7 @@ class Images:
     ) -> str | None:
         """Build; the engine's words if it failed. The end of what the build prints is left in `output`."""
         labels = {
-            "aioanalysis": "method",
+            KIND_LABEL: METHOD,
             "aioanalysis.title": directory.method.title,
             DIGEST_LABEL: directory.digest,
             BASE_LABEL: await self._base() or "",

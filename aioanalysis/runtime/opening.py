@@ -35,7 +35,12 @@ async def open_runtime(settings: Settings) -> AsyncIterator[Runtime]:
         if engine is None:
             yield await stack.enter_async_context(open_process_runtime(settings.data_dir / "runs"))
         else:
-            images = Images(engine, base_image=settings.base_image, network=settings.build_network)
+            images = Images(
+                engine,
+                base_image=settings.base_image,
+                network=settings.build_network,
+                max_bytes=settings.images_max_bytes,
+            )
             paths = HostPaths(engine, settings.data_dir, settings.host_data_dir)
             yield DockerRuntime(engine, images, user=run_user(settings), paths=paths)
 

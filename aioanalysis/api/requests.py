@@ -157,6 +157,7 @@ class StateRequest(Body):
 
 # --- queries ---------------------------------------------------------------------------------------------
 
+_FRAME: Final = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 _RFC3339: Final = re.compile(
     r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
 )
@@ -218,11 +219,27 @@ class PackagesQuery(Query):
     )
 
 
+class FrameQuery(Query):
+    """Which run of a job with frames."""
+
+    frame: int | None = Field(None, ge=1, le=FRAMES_MAX, description="The frame's number, from 1.")
+
+
 class RemoveQuery(Query):
     force: bool = Field(False, description="Remove in any state; for administrators and the system token.")
 
 
 Q = TypeVar("Q", bound=Query)
+
+
+def read_frame(request: web.Request) -> int | None:
+    """The frame that the query names, whatever else there is in it; raises `InvalidQuery`."""
+    given = request.query.getall("frame", [])
+    if not given:
+        return None
+    if len(given) > 1 or not _FRAME.fullmatch(given[0]):
+        raise InvalidQuery("The query is not as it should be.", [("frame", "must be a frame's number")])
+    return int(given[0])
 
 
 def read_query(request: web.Request, model: type[Q]) -> Q:

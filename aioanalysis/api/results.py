@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -11,6 +12,9 @@ from aiohttp import web
 from aioanalysis.api.access import job_of
 from aioanalysis.api.context import CONTEXT
 from aioanalysis.api.endpoints import Endpoint
+from aioanalysis.api.framebundle import send_frames
+from aioanalysis.api.problems import InvalidQuery
+from aioanalysis.api.requests import FrameQuery, read_frame
 from aioanalysis.api.responses import answer, job_path
 from aioanalysis.api.runviews import View
 from aioanalysis.api.serving import media_type, send_blob, send_member
@@ -52,28 +56,51 @@ class FileList(View):
     files: tuple[FileView, ...]
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Run:
+    """One run of a job: a frame, or (without a number) its only one."""
+
+    job: Job
+    stem: str
+    state: State
+    number: int | None
+
+    @property
+    def query(self) -> str:
+        return "" if self.number is None else f"?frame={self.number}"
+
+    def ending(self, wanted: Ending | None = None) -> Ending:
+        """How it ended; raises `Refused` while it has not, or not in the wanted way."""
+        ending = ENDINGS.get(self.state)
+        if ending is None or wanted not in {None, ending}:
+            kind = "failed package" if wanted is Ending.FAILED else "result package"
+            what = "job" if self.number is None else "frame"
+            raise Refused(f"A {what} that is {self.state} has no {kind}.", state=self.state.value)
+        return ending
+
+
 async def result(request: web.Request) -> web.StreamResponse:
-    package = await _package(request, await job_of(request), Ending.COMPLETE)
-    return await send_blob(request, Container.RESULTS, package)
+    """Of a finished job with frames one zip of the packages of those that are complete."""
+    return await _send_package(request, Ending.COMPLETE)
 
 
 async def failed_result(request: web.Request) -> web.StreamResponse:
-    package = await _package(request, await job_of(request), Ending.FAILED)
-    return await send_blob(request, Container.RESULTS, package)
+    """Of a finished job with frames one zip of the packages that failed frames have left."""
+    return await _send_package(request, Ending.FAILED)
 
 
 async def report(request: web.Request) -> web.StreamResponse:
     """Out of the package by ranges: of a package of any size only the report's own part is read."""
-    package = await _package(request, await job_of(request), Ending.COMPLETE)
+    package = await _package(request, await _run_of(request), Ending.COMPLETE)
     return await _send_member(request, package, REPORT_MEMBER)
 
 
 async def files(request: web.Request) -> web.StreamResponse:
     """The members of the package that the job left, complete or failed; odd names are left out."""
-    job = await job_of(request)
-    package = await _package(request, job)
+    run = await _run_of(request)
+    package = await _package(request, run)
     members = await ZipReader(request.app[CONTEXT].storage, package).members()
-    place = f"{job_path(job.id)}/files/"
+    place, query = f"{job_path(run.job.id)}/files/", run.query
     views = (
         FileView(
             path=member.name,
@@ -81,7 +108,7 @@ async def files(request: web.Request) -> web.StreamResponse:
             compressed_size=member.compressed,
             crc32=f"{member.crc:08x}",
             media_type=media_type(member.name),
-            link=place + quote(member.name),
+            link=place + quote(member.name) + query,
         )
         for member in members
         if is_file(member.name)
@@ -91,23 +118,23 @@ async def files(request: web.Request) -> web.StreamResponse:
 
 async def file(request: web.Request) -> web.StreamResponse:
     """A member by its very name: a path here leads nowhere, it is only text to compare."""
-    package = await _package(request, await job_of(request))
+    package = await _package(request, await _run_of(request))
     return await _send_member(request, package, request.match_info["path"])
 
 
 async def metadata(request: web.Request) -> web.StreamResponse:
-    job = await job_of(request)
-    sidecar = await _stat(request, job, sidecar_name(job.name, _ending(job)))
+    run = await _run_of(request)
+    sidecar = await _stat(request, run.job, sidecar_name(run.stem, run.ending()))
     return await send_blob(request, Container.RESULTS, sidecar, shown="inline")
 
 
 async def log(request: web.Request) -> web.StreamResponse:
     """Of a running job the last part of its output so far; of one that has ended, all of it."""
-    job = await job_of(request)
-    if job.state in ENDINGS:
+    run = await _run_of(request)
+    if run.state in ENDINGS:
         with suppress(NotFound):  # failed by its time limit, it may run on
-            return await _send_member(request, await _package(request, job), LOG_MEMBER)
-    progress = await _stat(request, job, progress_log_name(job.name), "There is no output yet.")
+            return await _send_member(request, await _package(request, run), LOG_MEMBER)
+    progress = await _stat(request, run.job, progress_log_name(run.stem), "There is no output yet.")
     return await send_blob(request, Container.RESULTS, progress, shown="inline")
 
 
@@ -128,17 +155,33 @@ async def _send_member(request: web.Request, package: BlobInfo, name: str) -> we
     return await send_member(request, package, member)
 
 
-def _ending(job: Job, wanted: Ending | None = None) -> Ending:
-    """How the job ended; raises `Refused` while it has not, or not in the wanted way."""
-    ending = ENDINGS.get(job.state)
-    if ending is None or wanted not in {None, ending}:
-        kind = "failed package" if wanted is Ending.FAILED else "result package"
-        raise Refused(f"A job that is {job.state} has no {kind}.", state=job.state.value)
-    return ending
+async def _send_package(request: web.Request, wanted: Ending) -> web.StreamResponse:
+    job, number = await job_of(request), read_frame(request)
+    if job.has_frames and number is None:
+        return await send_frames(request, job, wanted)
+    package = await _package(request, _run(job, number), wanted)
+    return await send_blob(request, Container.RESULTS, package)
 
 
-async def _package(request: web.Request, job: Job, wanted: Ending | None = None) -> BlobInfo:
-    return await _stat(request, job, result_name(job.name, _ending(job, wanted)))
+async def _run_of(request: web.Request) -> _Run:
+    """The run of the path's job that the query names, which it must if there are frames."""
+    job, number = await job_of(request), read_frame(request)
+    if job.has_frames and number is None:
+        raise InvalidQuery("The job has frames.", [("frame", f"1 to {len(job.frames)} must be given")])
+    return _run(job, number)
+
+
+def _run(job: Job, number: int | None) -> _Run:
+    frame = job.frame(number)
+    if frame is None:
+        raise NotFound("The job has no such frame.")
+    return _Run(
+        job=job, stem=job.stem(frame), state=job.state if number is None else frame.state, number=number
+    )
+
+
+async def _package(request: web.Request, run: _Run, wanted: Ending | None = None) -> BlobInfo:
+    return await _stat(request, run.job, result_name(run.stem, run.ending(wanted)))
 
 
 async def _stat(
@@ -160,55 +203,62 @@ ENDPOINTS: Final = (
         path="/v1/jobs/{id}/result",
         handler=result,
         summary="A complete job's result package",
+        query=FrameQuery,
         answer="application/zip",
-        problems=(404, 409, 416),
+        problems=(404, 409, 416, 422),
     ),
     Endpoint(
         method="GET",
         path="/v1/jobs/{id}/failed-result",
         handler=failed_result,
         summary="A failed job's package",
+        query=FrameQuery,
         answer="application/zip",
-        problems=(404, 409, 416),
+        problems=(404, 409, 416, 422),
     ),
     Endpoint(
         method="GET",
         path="/v1/jobs/{id}/report",
         handler=report,
         summary="analysis_report.html of a complete job",
+        query=FrameQuery,
         answer="text/html",
-        problems=(404, 409),
+        problems=(404, 409, 422),
     ),
     Endpoint(
         method="GET",
         path="/v1/jobs/{id}/files",
         handler=files,
         summary="The members of the package that a job left",
+        query=FrameQuery,
         answer=FileList,
-        problems=(404, 409),
+        problems=(404, 409, 422),
     ),
     Endpoint(
         method="GET",
         path="/v1/jobs/{id}/files/{path}",
         handler=file,
         summary="One member of the package",
+        query=FrameQuery,
         answer="*/*",
-        problems=(404, 409),
+        problems=(404, 409, 422),
     ),
     Endpoint(
         method="GET",
         path="/v1/jobs/{id}/metadata",
         handler=metadata,
         summary="The sidecar of an ended job",
+        query=FrameQuery,
         answer="application/json",
-        problems=(404, 409, 416),
+        problems=(404, 409, 416, 422),
     ),
     Endpoint(
         method="GET",
         path="/v1/jobs/{id}/log",
         handler=log,
         summary="A job's output, so far or whole",
+        query=FrameQuery,
         answer="text/plain",
-        problems=(404, 416),
+        problems=(404, 416, 422),
     ),
 )

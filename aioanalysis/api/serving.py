@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from hashlib import sha256
 from pathlib import PurePosixPath
 from typing import Final, Literal
@@ -57,6 +57,7 @@ TYPES: Final = {
     ".zip": "application/zip",
 }
 Shown = Literal["attachment", "inline"]
+Content = AbstractAsyncContextManager[AsyncIterator[bytes]]
 
 
 def media_type(name: str) -> str:
@@ -76,30 +77,50 @@ async def send_blob(
     request: web.Request, container: Container, blob: BlobInfo, *, shown: Shown = "attachment"
 ) -> web.StreamResponse:
     """A blob, or the part of it that the request wants."""
-    etag = etag_of(blob)
-    headers = {
-        **HEADERS,
-        "ETag": etag,
-        "Accept-Ranges": "bytes",
-        "Content-Type": media_type(blob.name),
-        "Content-Disposition": disposition(shown, blob.name),
-    }
-    if digest := _sha256(blob):
+    headers = {}
+    if digest := sha256_of(blob):
         headers["Repr-Digest"] = f"sha-256=:{b64encode(bytes.fromhex(digest)).decode()}:"
-    found = decide(request.method, request.headers, size=blob.size, etag=etag)
+
+    def content(start: int, end: int) -> Content:
+        return _bytes(request.app[CONTEXT].storage, container, blob, start, end)
+
+    return await send_ranged(
+        request, content, name=blob.name, size=blob.size, etag=etag_of(blob), shown=shown, headers=headers
+    )
+
+
+async def send_ranged(
+    request: web.Request,
+    content: Callable[[int, int], Content],
+    *,
+    name: str,
+    size: int,
+    etag: str,
+    shown: Shown = "attachment",
+    headers: Mapping[str, str] | None = None,
+) -> web.StreamResponse:
+    """What the request wants of a file of `size` bytes; `content` gives those from a start up to an end."""
+    found = decide(request.method, request.headers, size=size, etag=etag)
     if isinstance(found, Unchanged):
         return _unchanged(etag)
     if isinstance(found, Unsatisfiable):
         raise HttpProblem(
-            416, "Nothing of it is in this range.", headers={"Content-Range": f"bytes */{blob.size}"}
+            416, "Nothing of it is in this range.", headers={"Content-Range": f"bytes */{size}"}
         )
-    start, end, status = 0, blob.size, 200
+    told = {
+        **HEADERS,
+        "ETag": etag,
+        "Accept-Ranges": "bytes",
+        "Content-Type": media_type(name),
+        "Content-Disposition": disposition(shown, name),
+        **(headers or {}),
+    }
+    start, end, status = 0, size, 200
     if isinstance(found, Part):
         start, end, status = found.start, found.end, 206
-        headers["Content-Range"] = f"bytes {start}-{end - 1}/{blob.size}"
-    content = _bytes(request.app[CONTEXT].storage, container, blob, start, end)
+        told["Content-Range"] = f"bytes {start}-{end - 1}/{size}"
     return await request.app[DOWNLOADS].send(
-        request, content, length=end - start, status=status, headers=headers
+        request, content(start, end), length=end - start, status=status, headers=told
     )
 
 
@@ -121,10 +142,11 @@ async def send_member(request: web.Request, package: BlobInfo, member: Member) -
 
 def etag_of(blob: BlobInfo) -> str:
     """The content's SHA-256; of a blob without one, that of what changes with every write of it."""
-    return f'"{_sha256(blob) or sha256(blob.etag.encode()).hexdigest()}"'
+    return f'"{sha256_of(blob) or sha256(blob.etag.encode()).hexdigest()}"'
 
 
-def _sha256(blob: BlobInfo) -> str | None:
+def sha256_of(blob: BlobInfo) -> str | None:
+    """The content's SHA-256 as its writer has told it."""
     digest = RunMark.from_metadata(blob.metadata).sha256 or ""
     return digest if SHA256.fullmatch(digest) else None
 

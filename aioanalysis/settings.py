@@ -155,6 +155,12 @@ class Settings(BaseSettings):
         2 * GIB, gt=0, description="Most memory a run may use, and what it gets by default."
     )
     run_cpus: float = Field(2, gt=0, description="Most CPUs a run may use, and what it gets by default.")
+    host_memory_bytes: int | None = Field(
+        None, gt=0, description="Memory of this host's runs together; nine tenths of the host's if not set."
+    )
+    host_cpus: float | None = Field(
+        None, gt=0, description="CPUs of this host's runs together; the host's if not set."
+    )
     run_seconds: float = Field(21_600, gt=0, description="Longest run.")
     silence_seconds: float | None = Field(
         None, gt=0, description="Longest time without output; no limit if not set."

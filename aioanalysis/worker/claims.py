@@ -22,6 +22,7 @@ from aioanalysis.domain.exchange import (
 )
 from aioanalysis.errors import AnalysisError, Contested, LeaseLost, Missing, Unavailable
 from aioanalysis.interfaces import BlobInfo, Condition, ExchangeStorage, LeaseState
+from aioanalysis.worker.admission import Admission
 
 RENEWALS: Final = 3  # a lease is renewed so often within its time
 MARGIN: Final = 1 / 6  # of a lease: what is older than lease - margin counts as lost
@@ -194,8 +195,10 @@ class Claims:
         self._worker = worker
         self._lease_seconds = lease_seconds
 
-    async def take(self) -> Claim | None:
-        """Claim the oldest package that nobody holds; None when there is none. Raises `Unavailable`.
+    async def take(self, admission: Admission | None = None) -> Claim | None:
+        """Claim the oldest package that nobody holds; None when there is none, or no room for it.
+
+        No younger one overtakes it, or a large run might wait for ever. Raises `Unavailable`.
 
         Must not be cancelled midway: a claim that nobody hears of is only found when its lease lapses.
         """
@@ -205,7 +208,15 @@ class Claims:
             if info.lease is not LeaseState.HELD and stem_of_package(info.name)
         ]
         for info in sorted(packages, key=lambda info: (info.modified_at, info.name)):
-            claim = await self._claim(info.name.removesuffix(".tar"))
+            stem = info.name.removesuffix(".tar")
+            if admission is not None and not await admission.reserve(stem):
+                return None
+            claim = None
+            try:
+                claim = await self._claim(stem)
+            finally:
+                if claim is None and admission is not None:
+                    admission.release(stem)
             if claim is not None:
                 return claim
         return None

@@ -14,6 +14,7 @@ from aioanalysis.aio import Tasks, finish, in_thread
 from aioanalysis.errors import AnalysisError, Misconfigured, SystemFault, Unavailable
 from aioanalysis.interfaces import ExchangeStorage, Runtime
 from aioanalysis.settings import Settings
+from aioanalysis.worker.admission import Admission
 from aioanalysis.worker.claims import Claim, Claims
 from aioanalysis.worker.handling import End, Handling
 from aioanalysis.worker.progress import Presence
@@ -51,6 +52,7 @@ async def run_worker(
         with Instance.open(settings) as instance:
             host = Host(storage=storage, runtime=runtime, settings=settings, instance=instance)
             places = await storage.check()
+            await in_thread(instance.works_on, places)
             engine = await runtime.check()
             log.info(
                 "worker_started",
@@ -91,6 +93,7 @@ class Worker:
         self._settings = settings
         self._stop, self._abort, self._wake = stop, abort, wake
         self._committed = committed
+        self._admission = Admission(settings)
         self._claims = Claims(host.storage, instance.name, settings.lease_seconds)
         self._presence = Presence(host.storage, settings, instance, runtime=host.runtime.name, engine=engine)
         self._running: dict[asyncio.Task[End], Handling] = {}
@@ -185,16 +188,27 @@ class Worker:
 
     async def _take(self) -> Claim | None:
         """A claim, which is never left halfway: cancelled, it is made and given back."""
-        taking = asyncio.create_task(self._claims.take(), name="claim")
+        taking = asyncio.create_task(self._claims.take(self._admission), name="claim")
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
-            await finish(_return(taking), name="return claim")
+            await finish(self._return(taking), name="return claim")
             raise
         except (AnalysisError, OSError) as error:
             log.error("queue_unavailable", cause=str(error))
             self._put_off()
             return None
+
+    async def _return(self, taking: asyncio.Task[Claim | None]) -> None:
+        with contextlib.suppress(AnalysisError, OSError):
+            claim = await taking
+            if claim is not None:
+                await self._give_back(claim)
+
+    async def _give_back(self, claim: Claim) -> None:
+        self._admission.release(claim.stem)
+        with contextlib.suppress(AnalysisError):
+            await claim.give_back()
 
     def _put_off(self) -> None:
         self._hindered = True
@@ -206,8 +220,7 @@ class Worker:
         except OSError as error:
             log.error("no_run_folder", cause=str(error))
             self._put_off()
-            with contextlib.suppress(AnalysisError):
-                await claim.give_back()
+            await self._give_back(claim)
             return
         handling = Handling(self._host, claim, folder, committed=self._committed)
         log.info("package_claimed", stem=claim.stem, attempt=claim.package.attempt, bytes=claim.size)
@@ -219,6 +232,7 @@ class Worker:
 
     def _ended(self, task: asyncio.Task[End]) -> None:
         handling = self._running.pop(task)
+        self._admission.release(handling.claim.stem)
         self._presence.ran(handling.claim)
         self._pause = BUSY_SECONDS
         if task.cancelled():
@@ -252,10 +266,3 @@ class Worker:
             handling.abort()
         while self._running:
             await asyncio.wait(set(self._running))
-
-
-async def _return(taking: asyncio.Task[Claim | None]) -> None:
-    with contextlib.suppress(AnalysisError):
-        claim = await taking
-        if claim is not None:
-            await claim.give_back()

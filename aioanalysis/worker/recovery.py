@@ -1,4 +1,4 @@
-"""What a worker does first: clean up after an earlier process of its own instance, and of no other."""
+"""What a worker does first: clean up after earlier processes, its own instance's and those that are gone."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from dataclasses import replace
 
 from aioanalysis import logs
 from aioanalysis.aio import in_thread
+from aioanalysis.domain.exchange import Container, claim_name
 from aioanalysis.errors import AnalysisError
+from aioanalysis.interfaces import LeaseState
 from aioanalysis.worker.claims import Claim, Claims
 from aioanalysis.worker.handling import Handling
 from aioanalysis.worker.run import LABEL, Host
-from aioanalysis.worker.workspace import RunFolder
+from aioanalysis.worker.workspace import Instance, RunFolder
 
 log = logs.get()
 
@@ -18,12 +20,28 @@ log = logs.get()
 async def clean_up(host: Host) -> None:
     """End containers left over; commit runs that had ended, give back those that had not.
 
-    The same for instances of our name that nobody has locked: whatever is there is of a process that has
-    gone. Raises `Unavailable` when the engine or storage cannot be asked.
+    The same for instances of this host that nobody has locked: whatever is there is of a process that has
+    gone. One of another name may come back to its claims: it is left alone until they have lapsed, and
+    altogether if they are in another storage. Raises `Unavailable` when engine or storage cannot be asked.
     """
     await _clean_up(host)
     for instance in host.instance.abandoned():
-        await _clean_up(replace(host, instance=instance))
+        if host.instance.is_of_our_name(instance) or (
+            host.instance.shares_storage(instance) and not await _holds_claims(host, instance)
+        ):
+            await _clean_up(replace(host, instance=instance))
+
+
+async def _holds_claims(host: Host, instance: Instance) -> bool:
+    """Whether the lease of a claim of that instance's still runs."""
+    for folder in await in_thread(instance.left_runs):
+        state = await in_thread(folder.read, folder.claim)
+        if state is None:
+            continue
+        info = await host.storage.stat(Container.RESULTS, claim_name(str(state.get("stem"))))
+        if info and info.lease is LeaseState.HELD and info.metadata.get("nonce") == state.get("nonce"):
+            return True
+    return False
 
 
 async def _clean_up(host: Host) -> None:

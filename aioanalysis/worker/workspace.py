@@ -72,10 +72,9 @@ class Instance:
         raise Misconfigured(f"AIOANALYSIS_WORKER_ID: {INSTANCES_MAX} workers named {wanted} run here already")
 
     def abandoned(self) -> Iterator[Instance]:
-        """The other instances of the same name whose process has gone, each locked while it is in use."""
-        pattern = re.compile(re.escape(self._wanted) + r"(-\d+)?")
+        """The other instances here whose process has gone, each locked while it is in use."""
         for folder in sorted(self.folder.parent.iterdir()):
-            if folder == self.folder or not folder.is_dir() or not pattern.fullmatch(folder.name):
+            if folder == self.folder or not folder.is_dir():
                 continue
             if (lock := _locked(folder)) is None:
                 continue
@@ -83,6 +82,21 @@ class Instance:
                 yield Instance(folder, self._wanted, lock)
             finally:
                 os.close(lock)
+
+    def works_on(self, storage: str) -> None:
+        """Put down which storage our claims are in."""
+        write_whole(self.folder / "storage", storage.encode())
+
+    def shares_storage(self, other: Instance) -> bool:
+        """Whether `other` has last worked on the storage that we work on."""
+        try:
+            return (self.folder / "storage").read_bytes() == (other.folder / "storage").read_bytes()
+        except OSError:
+            return False
+
+    def is_of_our_name(self, other: Instance) -> bool:
+        """Whether `other` is an earlier one of this very worker, or of one beside it."""
+        return re.fullmatch(re.escape(self._wanted) + r"(-\d+)?", other.name) is not None
 
     def _own_key(self) -> str:
         path = self.folder / "key"

@@ -38,13 +38,17 @@ def test_a_restart_finds_its_folder_its_key_and_what_it_left(settings: Settings)
         assert left.read(left.outcome) is None
 
 
-def test_an_instance_whose_process_has_gone_is_seen_by_its_namesakes_only(settings: Settings) -> None:
-    with Instance.open(settings), Instance.open(settings):
-        pass
+def test_an_instance_whose_process_has_gone_is_seen_by_all_on_this_host(settings: Settings) -> None:
+    with Instance.open(settings) as first, Instance.open(settings):
+        first.works_on("here")
     with Instance.open(settings.model_copy(update={"worker_id": "w2"})) as other:
-        assert list(other.abandoned()) == []
-    with Instance.open(settings) as first:
-        assert [instance.name for instance in first.abandoned()] == ["w-2"]
+        assert not any(other.is_of_our_name(instance) for instance in other.abandoned())
+        other.works_on("here")
+        shared = {instance.name: other.shares_storage(instance) for instance in other.abandoned()}
+        assert shared == {"w": True, "w-2": False}
+        with Instance.open(settings) as first:
+            assert [instance.name for instance in first.abandoned()] == ["w-2"]
+            assert all(first.is_of_our_name(instance) for instance in first.abandoned())
 
 
 def test_two_data_folders_on_one_host_are_two_workers(tmp_path: Path) -> None:

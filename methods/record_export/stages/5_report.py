@@ -15,9 +15,9 @@ CONTENTS = {
     "parquet": "typed columns",
 }
 SOURCES = (
-    "In tables a value is missing where it is null, empty, blank or None; tabs and line breaks within "
-    "values are blanks in TSV and Darwin Core. Darwin Core terms follow BCDM's mapping; the README names where "
-    "they differ."
+    "In tables a value is missing where it is null, empty, blank or None; tabs and line breaks within values "
+    "are blanks in TSV and Darwin Core. Darwin Core terms follow BCDM's mapping; the README names where they "
+    "differ."
 )
 
 

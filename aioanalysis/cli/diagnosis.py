@@ -7,6 +7,8 @@ import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +21,25 @@ from aioanalysis.settings import PREFIX, Settings
 Check = Callable[[Settings], AsyncIterator[Finding]]
 
 
-async def diagnose(settings: Settings) -> AsyncIterator[Finding]:
-    """Every check in turn; one that cannot be made is a finding, and none stops the others."""
+class Process(StrEnum):
+    """A process to check for, by its command."""
+
+    SERVE = "serve"
+    WORKER = "worker"
+
+
+async def diagnose(settings: Settings, process: Process | None = None) -> AsyncIterator[Finding]:
+    """Every check in turn; one that cannot be made is a finding, and none stops the others.
+
+    With `process` only of the parts that it needs, and what is not set of these is wrong.
+    """
     for part, check in CHECKS.items():
+        if process and part not in NEEDS[process]:
+            continue
         try:
             async for finding in check(settings):
+                if process and finding.status is Status.ABSENT:
+                    finding = replace(finding, status=Status.WRONG)
                 yield finding
         except AnalysisError as error:
             yield Finding(part, Status.WRONG, str(error), _mend(part, error))
@@ -119,7 +135,7 @@ async def runtime(settings: Settings) -> AsyncIterator[Finding]:
         if opened.name == "process":
             mend = f"start a Docker engine, or set {PREFIX}RUNTIME=process if that is meant"
             meant = settings.runtime == "process"
-            yield Finding("runtime", Status.WARNING, f"{text}: isolates nothing", None if meant else mend)
+            yield Finding("runtime", Status.WARNING, text, None if meant else mend)
         else:
             yield Finding("runtime", Status.OK, text)
 
@@ -163,4 +179,8 @@ CHECKS: Final[dict[str, Check]] = {
     "runtime": runtime,
     "disk": disk,
     "service": service,
+}
+NEEDS: Final = {
+    Process.SERVE: {"settings", "job store", "storage", "record store", "keys", "methods", "disk"},
+    Process.WORKER: {"settings", "storage", "methods", "runtime", "disk"},
 }

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from aioanalysis import logs
-from aioanalysis.cli.diagnosis import diagnose
+from aioanalysis.cli.diagnosis import Process, diagnose
 from aioanalysis.cli.findings import Finding, Status
 from aioanalysis.cli.output import console, print_json
 from aioanalysis.errors import Misconfigured
@@ -24,14 +24,19 @@ MARKS: Final = {
 }
 
 
-def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def doctor(
+    process: Annotated[
+        Process | None, typer.Argument(help="Only what this process needs, and all of that.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
     """Check every part that the settings name, and say what is wrong and how to mend it; exits 1 then.
 
     It changes nothing: one small blob, named doctor/..., is written, copied and deleted again.
     """
     logs.configure(level="error", form="console")
     try:
-        findings = asyncio.run(_findings(load(), quiet=as_json))
+        findings = asyncio.run(_findings(load(), process, quiet=as_json))
     except Misconfigured as error:
         findings = [
             Finding("settings", Status.WRONG, text) for text in re.split(f"; (?={PREFIX})", str(error))
@@ -49,9 +54,9 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
         raise typer.Exit(1)
 
 
-async def _findings(settings: Settings, *, quiet: bool) -> list[Finding]:
+async def _findings(settings: Settings, process: Process | None, *, quiet: bool) -> list[Finding]:
     found = []
-    async for finding in diagnose(settings):
+    async for finding in diagnose(settings, process):
         found.append(finding)
         if not quiet:
             _print(finding)

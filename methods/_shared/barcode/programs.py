@@ -28,8 +28,10 @@ def available() -> str | None:
 def version(engine: str) -> str:
     option = "--version" if engine == "vsearch" else "-version"
     done = subprocess.run([engine, option], capture_output=True, check=False)
-    first = (done.stdout + done.stderr).decode("utf-8", "replace").strip().splitlines()
-    return first[0].split(",")[0] if first else engine
+    for line in (done.stderr + done.stdout).decode("utf-8", "replace").splitlines():
+        if line.startswith(engine):
+            return line.split(",")[0].strip()
+    return engine
 
 
 def write_fasta(path: Path, sequences: Sequence[Bytes], numbers: Sequence[int]) -> None:

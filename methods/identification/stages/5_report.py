@@ -55,10 +55,10 @@ def stage(job: Job) -> None:
         lines=[
             f"Library: {source['kind']}; {source['used']:,} records, "
             f"{search['different_library_sequences']:,} different sequences.",
-            f"Search: {search['engine']}; {search['second_pass']:,} of {search['different_queries']:,} different "
-            "queries needed the second pass. Hits below "
-            f"{chosen['second_identity_percent']:g} % identity or {chosen['min_overlap']:,} bp overlap are not "
-            "listed.",
+            f"Search: {search['engine']}; {search['second_pass']:,} of {search['different_queries']:,} "
+            "different queries needed the second pass. Hits below "
+            f"{chosen['second_identity_percent']:g} % identity or {chosen['min_overlap']:,} bp overlap are "
+            "not listed.",
         ],
         formulas=RULES % ", ".join(f"{rank} {least:g} %" for rank, least in SUGGESTED.items()),
         sources=SOURCES,
@@ -82,7 +82,8 @@ def figures(report: Report, results: dict[str, Any], rows: list[dict[str, Any]])
     if results["own_species_agrees"] or results["own_species_disagrees"]:
         report.paragraph(
             "Of the matches on a species whose query bears a species name, "
-            f"{results['own_species_agrees']:,} agree with it and {results['own_species_disagrees']:,} do not."
+            f"{results['own_species_agrees']:,} agree with it, "
+            f"{results['own_species_disagrees']:,} do not."
         )
     divergences = [
         100 - row["best_identity_percent"] for row in rows if row["best_identity_percent"] is not None

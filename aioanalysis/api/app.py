@@ -7,17 +7,38 @@ from typing import Final
 
 from aiohttp import web
 
-from aioanalysis.api import health, jobs, methods, metrics, openapi, packages, results
+from aioanalysis.api import (
+    actions,
+    events,
+    frames,
+    health,
+    jobs,
+    linking,
+    methods,
+    metrics,
+    openapi,
+    packages,
+    results,
+    signin,
+)
 from aioanalysis.api.context import CONTEXT, ApiContext
 from aioanalysis.api.downloads import DOWNLOADS, Downloads
 from aioanalysis.api.endpoints import Endpoint
+from aioanalysis.api.events import HUB, Hub
+from aioanalysis.api.links import LINKS, Links
 from aioanalysis.api.metrics import METRICS, Metrics
 from aioanalysis.api.middlewares import authentication, mark_answer, tracing
+from aioanalysis.api.signin import FAILURES, Failures
 
 SERVED: Final[tuple[Endpoint, ...]] = (
     *jobs.ENDPOINTS,
+    *frames.ENDPOINTS,
+    *actions.ENDPOINTS,
     *results.ENDPOINTS,
     *packages.ENDPOINTS,
+    *linking.ENDPOINTS,
+    *events.ENDPOINTS,
+    *signin.ENDPOINTS,
     *methods.ENDPOINTS,
     *health.ENDPOINTS,
     *metrics.ENDPOINTS,
@@ -36,6 +57,11 @@ def create_app(context: ApiContext) -> web.Application:
     app[CONTEXT] = context
     app[DOWNLOADS] = Downloads(context.settings.downloads_max)
     app[METRICS] = Metrics()
+    app[LINKS] = Links(context.settings)
+    app[FAILURES] = Failures(context.settings.failed_signins_per_minute)
+    app[HUB] = Hub(context.events)
+    app.cleanup_ctx.append(events.running)
+    app.on_shutdown.append(events.end_streams)
     app.on_response_prepare.append(mark_answer)
     for endpoint in ENDPOINTS:
         path = re.sub(r"\{(path|name)\}", r"{\1:.+}", endpoint.path)

@@ -79,7 +79,7 @@ async def listing(request: web.Request) -> web.StreamResponse:
     """A user's own jobs; all of them for administrators and the system token."""
     context = request.app[CONTEXT]
     query = read_query(request, JobsQuery)
-    wanted = _filter(query, request[CALLER].user)
+    wanted = filter_of(query, request[CALLER].user)
     try:
         async with job_store_time():
             page = await context.jobs.page(wanted, limit=query.limit, cursor=query.cursor)
@@ -99,7 +99,8 @@ async def listing(request: web.Request) -> web.StreamResponse:
     )
 
 
-def _filter(query: JobsQuery, user: User) -> JobFilter:
+def filter_of(query: JobsQuery, user: User) -> JobFilter:
+    """What to look for; a user finds the own jobs only. Raises `Forbidden`."""
     submitter = query.submitter
     if not user.sees_all:
         if submitter not in {None, user.name}:

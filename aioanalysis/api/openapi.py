@@ -17,7 +17,7 @@ from aioanalysis import __version__
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.problems import CONTENT_TYPE
 from aioanalysis.domain.exchange import Container
-from aioanalysis.domain.job import ID_ALPHABET, ID_LENGTH
+from aioanalysis.domain.job import FRAMES_MAX, ID_ALPHABET, ID_LENGTH
 from aioanalysis.domain.method import TITLE
 
 PROBLEM_REF: Final = "#/components/schemas/Problem"
@@ -27,6 +27,8 @@ PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
     "id": {"type": "string", "pattern": f"^[{ID_ALPHABET}]{{{ID_LENGTH}}}$"},
     "title": {"type": "string", "pattern": f"^{TITLE.pattern}$"},
     "container": {"type": "string", "enum": [container.value for container in Container]},
+    "number": {"type": "integer", "minimum": 1, "maximum": FRAMES_MAX},
+    "action": {"type": "string", "enum": ["block", "unblock", "interrupt", "suspend", "kill", "retry"]},
     "path": {"type": "string", "minLength": 1, "description": "May hold slashes."},
     "name": {"type": "string", "minLength": 1, "description": "May hold slashes."},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
@@ -21,7 +22,7 @@ from pydantic import (
 )
 
 from aioanalysis.api.problems import InvalidQuery
-from aioanalysis.api.runrequests import Parent, SplitRequest
+from aioanalysis.api.runrequests import JobId, Parent, SplitRequest
 from aioanalysis.domain.exchange import Container
 from aioanalysis.domain.job import FRAMES_MAX, Source
 from aioanalysis.domain.method import TITLE
@@ -35,6 +36,7 @@ TAGS_MAX: Final = 32
 AFTER_MAX: Final = 100
 RETRIES_MAX: Final = 10
 LIMIT_MAX: Final = 500
+FRAME: Final = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
 FILES_MAX: Final = 5000
 COUNT_MAX: Final = 2**53
 
@@ -44,6 +46,30 @@ Recordset = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.:
 SetToken = Annotated[str, StringConstraints(pattern=r"^[!-~]{1,512}$")]
 T = TypeVar("T")
 Tag = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f-\x9f]{1,64}$")]
+
+
+_RFC3339: Final = re.compile(
+    r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
+)
+
+
+def _rfc3339(value: Any) -> Any:
+    """Only a time with its offset; a number is no time here."""
+    if not isinstance(value, datetime) and not _RFC3339.fullmatch(str(value)):
+        raise ValueError("must be a time as in 2026-01-31T12:00:00Z")
+    return value
+
+
+def _utc(value: datetime) -> datetime:
+    try:
+        return value.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("out of range") from None
+
+
+Since = Annotated[datetime, Field(strict=False), BeforeValidator(_rfc3339), AfterValidator(_utc)]
+Submitter = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+Cursor = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class Body(BaseModel):
@@ -78,12 +104,9 @@ class SelectionRequest(Body):
         return Selection(mode="exclude", ids=frozenset(self.exclude or ()))
 
 
-class JobRequest(Body):
-    """A job to be run on a stored recordset or on a set."""
+class JobFields(Body):
+    """What a job is, its title apart."""
 
-    model_config = ConfigDict(json_schema_extra=exactly_one("recordset", "set_token"))
-
-    title: Title
     params: dict[str, Any] = Field(default_factory=dict)
     recordset: Recordset | None = None
     set_token: SetToken | None = None
@@ -118,6 +141,20 @@ class JobRequest(Body):
         if self.frames is not None and self.split is not None:
             raise ValueError("only one of frames and split can be given")
         return self
+
+
+class ResubmitRequest(JobFields):
+    """What is to be changed in the new job; all else is as in the old one."""
+
+    title: Title | None = None
+
+
+class JobRequest(JobFields):
+    """A job to be run on a stored recordset or on a set."""
+
+    model_config = ConfigDict(json_schema_extra=exactly_one("recordset", "set_token"))
+
+    title: Title
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -155,26 +192,36 @@ class StateRequest(Body):
     state: Annotated[State, Field(strict=False)]
 
 
+class BulkRequest(Body):
+    """Which jobs an action is for: those of `ids`, or those that the other fields find, as in the list."""
+
+    ids: list[JobId] | None = Field(None, min_length=1, max_length=LIMIT_MAX)
+    state: list[Annotated[State, Field(strict=False)] | Literal["all"]] | None = None
+    title: Title | None = None
+    recordset: Recordset | None = None
+    submitter: Submitter | None = None
+    since: Since | None = None
+    limit: int = Field(100, ge=1, le=LIMIT_MAX, description="Of one answer; `cursor` asks for the next.")
+    cursor: Cursor | None = None
+    when: Literal["now"] | None = Field(None, description="Of block: ends what runs, too.")
+    all: bool = Field(False, description="Of retry: of a job with frames the complete ones, too.")
+
+    @model_validator(mode="after")
+    def _chosen(self) -> Self:
+        filters = self.filters()
+        if (self.ids is None) == (not filters):
+            raise ValueError("either ids or a filter must be given; state: [all] is any job")
+        return self
+
+    def filters(self) -> dict[str, Any]:
+        names = {"state", "title", "recordset", "submitter", "since"}
+        return self.model_dump(include=names, exclude_none=True)
+
+    def query(self) -> JobsQuery:
+        return JobsQuery(**self.filters(), limit=self.limit, cursor=self.cursor)
+
+
 # --- queries ---------------------------------------------------------------------------------------------
-
-_FRAME: Final = re.compile(r"[1-9][0-9]{0,3}", re.ASCII)
-_RFC3339: Final = re.compile(
-    r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d{1,9})?([Zz]|[+-]\d{2}:\d{2})", re.ASCII
-)
-
-
-def _rfc3339(value: Any) -> Any:
-    """Only a time with its offset; a number is no time here."""
-    if not isinstance(value, datetime) and not _RFC3339.fullmatch(str(value)):
-        raise ValueError("must be a time as in 2026-01-31T12:00:00Z")
-    return value
-
-
-def _utc(value: datetime) -> datetime:
-    try:
-        return value.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("out of range") from None
 
 
 class Query(BaseModel):
@@ -191,21 +238,21 @@ class JobsQuery(Query):
     )
     title: Title | None = None
     recordset: Recordset | None = None
-    submitter: Annotated[str, StringConstraints(min_length=1, max_length=256)] | None = Field(
+    submitter: Submitter | None = Field(
         None, description="For administrators; a user sees the own jobs only."
     )
-    since: Annotated[datetime, BeforeValidator(_rfc3339), AfterValidator(_utc)] | None = Field(
-        None, description="Submitted at or after this time (RFC 3339)."
-    )
+    since: Since | None = Field(None, description="Submitted at or after this time (RFC 3339).")
     limit: int = Field(50, ge=1, le=LIMIT_MAX)
-    cursor: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
-        None, description="The `cursor` of the page before."
-    )
+    cursor: Cursor | None = Field(None, description="The `cursor` of the page before.")
 
     @property
     def states(self) -> frozenset[State]:
         """The states asked for, empty for any."""
-        return frozenset() if "all" in self.state else frozenset(State(state) for state in self.state)
+        return _states(self.state)
+
+
+def _states(wanted: Sequence[State | Literal["all"]]) -> frozenset[State]:
+    return frozenset() if "all" in wanted else frozenset(State(state) for state in wanted)
 
 
 class PackagesQuery(Query):
@@ -219,10 +266,36 @@ class PackagesQuery(Query):
     )
 
 
+class FramesQuery(Query):
+    """Which frames to list."""
+
+    state: list[State | Literal["all"]] = Field(default_factory=list, description="Repeatable.")
+    limit: int = Field(FRAMES_MAX, ge=1, le=FRAMES_MAX)
+    cursor: int = Field(0, ge=0, le=FRAMES_MAX, description="The `cursor` of the page before.")
+
+    @property
+    def states(self) -> frozenset[State]:
+        """The states asked for, empty for any."""
+        return _states(self.state)
+
+
+class ActionQuery(Query):
+    """How an action is meant."""
+
+    when: Literal["now"] | None = Field(None, description="Of block: ends what runs, too.")
+    all: bool = Field(False, description="Of retry: of a job with frames the complete ones, too.")
+
+
 class FrameQuery(Query):
     """Which run of a job with frames."""
 
     frame: int | None = Field(None, ge=1, le=FRAMES_MAX, description="The frame's number, from 1.")
+
+
+class LogQuery(FrameQuery):
+    """Which run's output, and whether all that is still to come of it."""
+
+    follow: bool = Field(False, description="As a stream that ends with the job.")
 
 
 class RemoveQuery(Query):
@@ -237,7 +310,7 @@ def read_frame(request: web.Request) -> int | None:
     given = request.query.getall("frame", [])
     if not given:
         return None
-    if len(given) > 1 or not _FRAME.fullmatch(given[0]):
+    if len(given) > 1 or not FRAME.fullmatch(given[0]):
         raise InvalidQuery("The query is not as it should be.", [("frame", "must be a frame's number")])
     return int(given[0])
 

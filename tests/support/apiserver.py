@@ -171,6 +171,8 @@ async def open_api(
             jobs=parts.store,
             storage=storage,
             identity=identity,
+            events=parts.events,
+            sessions=parts.sessions,
             settings=Settings(_env_file=None, **settings),
             ready=look,
             methods_dir=methods_dir,
@@ -204,7 +206,13 @@ def stem_of(job: Job) -> str:
 def address(endpoint: Endpoint, job_id: str) -> str:
     """A path of the endpoint that names this job and things that there are."""
     return endpoint.path.format(
-        id=job_id, title="noop", path="analysis_report.html", container="results", name=f"noop.{job_id}.zip"
+        id=job_id,
+        title="noop",
+        path="analysis_report.html",
+        container="results",
+        name=f"noop.{job_id}.zip",
+        number=1,
+        action="kill",
     )
 
 

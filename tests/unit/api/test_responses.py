@@ -56,7 +56,8 @@ def test_a_job_has_all_that_is_promised_and_nothing_else() -> None:
         *("id", "title", "params", "recordset", "set_token", "attached", "selection", "record_count"),
         *("packaged_count", "tags", "submitter", "state", "submitted_at", "expires_at", "deadline"),
         *("last_updated", "state_changed_at", "error", "usage", "attempt", "recoveries", "why", "history"),
-        *("resubmitted_from", "links"),
+        *("resubmitted_from", "links", "retries", "frames", "holds", "actions", "split", "after"),
+        *("wrangled", "attempts"),
     }
 
 

@@ -1,0 +1,286 @@
+"""Scheduler passes over a real job store and directory storage, with a clock that tests move."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+
+from aioanalysis.aio import Tasks
+from aioanalysis.domain.dependencies import Condition, Dependency
+from aioanalysis.domain.exchange import (
+    Container,
+    Ending,
+    PackageMeta,
+    RunMark,
+    claim_name,
+    package_name,
+    result_name,
+    sidecar_name,
+)
+from aioanalysis.domain.job import Job, Source
+from aioanalysis.domain.outcomes import Reason
+from aioanalysis.domain.states import Action, State
+from aioanalysis.interfaces import User
+from aioanalysis.jobstore.parts import RedisParts, open_job_store
+from aioanalysis.operations import NewJob, Operations
+from aioanalysis.recordstore.directory import DirectoryRecordStore
+from aioanalysis.scheduler.observing import Observer
+from aioanalysis.scheduler.packaging import Packager
+from aioanalysis.scheduler.passes import Passes
+from aioanalysis.scheduler.performing import Performer
+from aioanalysis.scheduler.wrangling import Wrangler
+from aioanalysis.storage.directory import DirectoryStorage
+from tests.support.waiting import eventually
+
+ADA = User(name="ada")
+ROOT = User(name="root", role="administrator")
+LIMIT = timedelta(hours=6)
+
+
+class World:
+    """A scheduler made to pass by hand, and a hand that plays the worker."""
+
+    def __init__(self, parts: RedisParts, storage: DirectoryStorage, folder: Path) -> None:
+        self.now = datetime.now(UTC)
+        self.parts, self.storage, self.folder = parts, storage, folder
+        self.operations = Operations(
+            parts.store,
+            storage,
+            parts.bell,
+            attached=parts.attached,
+            time_limit=LIMIT.total_seconds(),
+            job_expiry=604_800,
+            clock=lambda: self.now,
+        )
+        self.packager: Packager
+        self.passes: Passes
+
+    def take_office(self, tasks: Tasks, fence: int) -> None:
+        observer = Observer(self.storage, grace_seconds=0, clock=lambda: self.now.timestamp())
+        records = DirectoryRecordStore(self.folder / "recordsets")
+        self.packager = Packager(
+            self.operations, records, tasks, fence=fence, spool=self.folder / "spool", limit=4
+        )
+        store = self.parts.store
+        self.passes = Passes(
+            self.operations,
+            store,
+            observer,
+            Performer(self.operations, store, observer, fence=fence, lease_seconds=15),
+            self.packager,
+            Wrangler(self.operations, store, fence=fence, limit=5),
+            queue_limit=10,
+            max_recoveries=3,
+            wrangle_failures=5,
+        )
+
+    def later(self, **by: float) -> None:
+        self.now += timedelta(**by)
+
+    async def look(self, *, full: bool = True) -> None:
+        """One pass, and whatever it began to package."""
+        await self.passes.run(full=full)
+        await eventually(lambda: not self.packager.busy, within=10)
+
+    async def submit(self, **changes: Any) -> Job:
+        self.later(milliseconds=1)
+        new = NewJob(title="noop", params={}, source=Source(kind="recordset", value="DS"))
+        return await self.operations.submit(replace(new, **changes), ADA, "adas-key")
+
+    async def job(self, job: Job) -> Job:
+        found = await self.parts.store.get(job.id)
+        assert found is not None
+        return found
+
+    async def claim(self, job: Job) -> PackageMeta:
+        """Take the package as a worker does, without a lease."""
+        source = await self.storage.stat(Container.QUEUE, package_name(job.name))
+        assert source is not None
+        meta = replace(PackageMeta.from_metadata(source.metadata), nonce="n", worker="w")
+        await self.storage.copy(
+            (Container.QUEUE, source.name),
+            (Container.RESULTS, claim_name(job.name)),
+            metadata=meta.to_metadata(),
+        )
+        await self.storage.delete(Container.QUEUE, source.name)
+        return meta
+
+    async def commit(self, job: Job, ending: Ending = Ending.COMPLETE, *, attempt: int = 1) -> None:
+        metadata = RunMark(uid=job.uid, attempt=attempt, nonce="n").to_metadata()
+        error = None if ending is Ending.COMPLETE else {"reason": "stage", "message": "it broke"}
+        body = json.dumps({"uid": job.uid, "attempt": attempt, "error": error}).encode()
+        for name, data in ((result_name(job.name, ending), b"zip"), (sidecar_name(job.name, ending), body)):
+            await self.storage.write(Container.RESULTS, name, data, metadata=metadata)
+
+    async def left(self) -> list[str]:
+        names = [name async for name in self.storage.names(Container.RESULTS)]
+        return [*names, *[name async for name in self.storage.names(Container.QUEUE)]]
+
+
+@pytest.fixture
+async def world(tmp_path: Path, redis_url: str, unique: str) -> AsyncIterator[World]:
+    recordsets = tmp_path / "recordsets"
+    recordsets.mkdir()
+    (recordsets / "DS.jsonl").write_text('{"processid": "A-1"}\n{"processid": "A-2"}\n')
+    storage = DirectoryStorage(tmp_path / "storage", queue="queue", results="results")
+    await storage.prepare()
+    secret = Fernet.generate_key().decode()
+    async with open_job_store(redis_url, secret=secret, prefix=f"{unique}:") as parts:
+        world = World(parts, storage, tmp_path)
+        async with in_office(world):
+            yield world
+
+
+@asynccontextmanager
+async def in_office(world: World) -> AsyncIterator[None]:
+    async with world.parts.lock.hold() as holding, Tasks() as tasks:
+        world.take_office(tasks, holding.fence)
+        yield
+
+
+async def test_a_job_goes_from_waiting_to_complete_by_what_storage_shows(world: World) -> None:
+    job = await world.submit()
+    await world.look()
+    assert (await world.job(job)).state is State.QUEUED
+    assert (await world.job(job)).packaged_count == 2
+    await world.claim(job)
+    await world.look(full=False)
+    assert (await world.job(job)).state is State.RUNNING
+    await world.commit(job)
+    await world.look(full=False)
+    assert (await world.job(job)).state is State.COMPLETE
+    assert sorted(await world.left()) == [f"noop.{job.id}.metadata.json", f"noop.{job.id}.zip"]
+
+
+async def test_every_unfinished_job_is_stamped_by_every_pass_and_a_complete_one_is_not(world: World) -> None:
+    job = await world.submit()
+    for _ in range(2):
+        world.later(seconds=10)
+        await world.look(full=False)
+        assert (await world.job(job)).last_updated == world.now
+    assert (await world.job(job)).state_changed_at < world.now
+    await world.claim(job)
+    await world.commit(job)
+    await world.look()
+    done = (await world.job(job)).last_updated
+    world.later(seconds=10)
+    await world.look()
+    assert (await world.job(job)).last_updated == done
+
+
+async def test_the_time_limit_fails_a_job_in_any_state_and_a_late_result_completes_it(world: World) -> None:
+    waiting, running = await world.submit(hold=True), await world.submit()
+    await world.look()
+    await world.claim(running)
+    await world.look()
+    world.later(hours=6)
+    await world.look()
+    for job in (waiting, running):
+        failed = await world.job(job)
+        assert failed.state is State.FAILED
+        assert failed.error is not None
+        assert failed.error.reason is Reason.TIME_LIMIT
+    await world.commit(running)
+    world.later(minutes=1)
+    await world.look()
+    assert (await world.job(running)).state is State.COMPLETE
+    assert (await world.job(running)).error is None
+    assert (await world.job(waiting)).state is State.FAILED
+
+
+async def test_a_retry_has_a_clock_of_its_own(world: World) -> None:
+    job = await world.submit()
+    await world.look()
+    await world.claim(job)
+    await world.commit(job, Ending.FAILED)
+    await world.look()
+    assert (await world.job(job)).state is State.FAILED
+    world.later(hours=5)
+    again = await world.operations.act(job.id, Action.RETRY, ADA)
+    assert again.deadline == world.now + LIMIT
+    world.later(hours=2)  # past the first deadline
+    await world.look()
+    await world.look()
+    assert (await world.job(job)).state is State.QUEUED
+    assert (await world.job(job)).attempt == 2
+    names = await world.left()
+    assert f"attempts/noop.{job.id}.1.failed.zip" in names
+    assert f"noop.{job.id}.failed.zip" not in names
+    world.later(hours=5)
+    await world.look()
+    assert (await world.job(job)).state is State.FAILED
+
+
+async def test_a_dependency_on_a_removed_job_goes_by_its_final_state(world: World) -> None:
+    parent = await world.submit()
+    await world.look()
+    await world.claim(parent)
+    await world.commit(parent)
+    await world.look()
+    child = await world.submit(after=(Dependency(job=parent.id),))
+    stubborn = await world.submit(after=(Dependency(job=parent.id, when=Condition.FAILED),))
+    await world.operations.remove(parent.id, ADA, force=False)
+    await world.look()
+    await world.look()
+    assert (await world.job(child)).state is State.QUEUED
+    assert (await world.job(stubborn)).state is State.BLOCKED
+
+
+async def test_a_dependency_on_an_expired_job_goes_by_how_it_was_seen_last(world: World) -> None:
+    parent = await world.submit()
+    held = await world.submit(after=(Dependency(job=parent.id),), hold=True)
+    await world.look()
+    await world.claim(parent)
+    await world.commit(parent)
+    await world.look()
+    await world.look()
+    assert (await world.job(held)).after[0].seen is State.COMPLETE
+    await world.parts.client.delete(f"{world.parts.store._keys.records}{parent.id}")
+    await world.look()
+    assert (await world.job(held)).state is State.BLOCKED  # the user holds it too
+    await world.operations.act(held.id, Action.UNBLOCK, ADA)
+    await world.look()
+    assert (await world.job(held)).state is State.QUEUED
+
+
+async def test_a_lost_claim_goes_back_and_what_its_worker_leaves_later_is_archived(world: World) -> None:
+    job = await world.submit()
+    await world.look()
+    await world.claim(job)
+    await world.look()  # free for the first time
+    world.later(seconds=1)
+    await world.look()
+    back = await world.job(job)
+    assert (back.state, back.attempt, back.recoveries) == (State.QUEUED, 2, 1)
+    await world.commit(job, attempt=1)
+    await world.look()
+    assert (await world.job(job)).state is State.QUEUED
+    assert f"attempts/noop.{job.id}.1.zip" in await world.left()
+
+
+async def test_a_queue_never_holds_more_than_its_limit_and_submitters_take_turns(world: World) -> None:
+    jobs = [await world.submit() for _ in range(14)]
+    await world.look()
+    await world.look()
+    queued = [name async for name in world.storage.names(Container.QUEUE)]
+    assert len(queued) == 10
+    assert {name.removesuffix(".tar") for name in queued} == {job.name for job in jobs[:10]}
+
+
+async def test_a_scheduler_out_of_office_writes_nothing_more(world: World) -> None:
+    job = await world.submit()
+    old = world.passes
+    async with world.parts.client.client() as other:
+        await other.hset(world.parts.store._keys.fence, "n", 10_000)
+    await old.run(full=True)
+    await eventually(lambda: not world.packager.busy, within=10)
+    assert (await world.job(job)).state is State.WAITING
+    assert (await world.job(job)).frames[0].packaging is None

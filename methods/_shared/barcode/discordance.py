@@ -61,9 +61,9 @@ def ranked(found: Counter[str]) -> list[tuple[str, int]]:
     return sorted(found.items(), key=lambda item: (-item[1], item[0]))
 
 
-def counted(found: Counter[str]) -> str:
+def counted(found: Counter[str], between: str = "|") -> str:
     """`Aus bus (3)|Aus cus (1)`."""
-    return "|".join(f"{name} ({count})" for name, count in ranked(found))
+    return between.join(f"{name} ({count})" for name, count in ranked(found))
 
 
 def shares(found: Counter[str]) -> str:

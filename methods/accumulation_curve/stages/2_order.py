@@ -40,7 +40,7 @@ def stage(job: Job) -> None:
             told = f" of {one['group']}" if one["group"] else ""
             job.note(
                 "note",
-                f"Samples{told} without {one['unit']}, left out of that curve: {one['without']} of "
+                f"Samples{told} without {one['unit'].replace('_uri', '')}, left out of that curve: {one['without']} of "
                 f"{one['without'] + len(one['samples'])}.",
             )
     orders = chosen["iterations"]

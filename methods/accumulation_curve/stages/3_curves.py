@@ -8,6 +8,7 @@ from barcode.accumulation import chao1, collected, expected, grid, simulated
 from barcode.job import Job, run_stage
 
 POINTS = 1000
+PLURALS = {"species": "species", "genus": "genera", "subfamily": "subfamilies", "bin_uri": "BINs"}
 
 
 def stage(job: Job) -> None:
@@ -31,7 +32,7 @@ def stage(job: Job) -> None:
         spread = 1.959963984540054 * exact.sd
         results.append(
             {
-                "label": " · ".join(filter(None, (one["group"], one["unit"]))),
+                "label": label_of(one, chosen["extra_info_field"]),
                 "unit": one["unit"],
                 "group": one["group"],
                 "samples": samples.size,
@@ -55,6 +56,10 @@ def stage(job: Job) -> None:
         print(f"{results[-1]['label']}: {kinds.size:,} found with {samples.size:,} samples")
     notes(job, results)
     job.save("results", results)
+
+
+def label_of(one: dict[str, Any], extra: str) -> str:
+    return " · ".join(filter(None, (one["group"], PLURALS.get(one["unit"], extra))))
 
 
 def seed_of(seed: int, one: dict[str, Any]) -> list[int]:

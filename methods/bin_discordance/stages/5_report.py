@@ -58,7 +58,7 @@ def stage(job: Job) -> None:
 def discordant(report: Report, judged: list[dict[str, Any]]) -> None:
     report.section("Discordant BINs")
     rows = [
-        (row["bin_uri"], row["rank_of_conflict"], row["members"], counted(Counter(names)), agreed(row))
+        (row["bin_uri"], row["rank_of_conflict"], row["members"], counted(Counter(names), ", "), agreed(row))
         for row in judged
         if row["status"] == "discordant" and (names := row["names"][row["rank_of_conflict"]])
     ]
@@ -86,7 +86,13 @@ def species_in_bins(report: Report, results: dict[str, Any], species: list[dict[
     related = results["species_by_relation"]
     report.figure(bars(list(related.items()), x_label="species"), "Species by how they stand to their BINs.")
     rows = [
-        (row["species"], row["records"], len(row["bins"]), row["relation"], counted(Counter(row["bins"])))
+        (
+            row["species"],
+            row["records"],
+            len(row["bins"]),
+            row["relation"],
+            counted(Counter(row["bins"]), ", "),
+        )
         for row in species
         if row["relation"] != "match"
     ]

@@ -102,30 +102,16 @@ def figures(report: Report, results: dict[str, Any], rows: list[dict[str, Any]])
 
 def table(report: Report, rows: list[dict[str, Any]]) -> None:
     report.section("Queries")
-    columns = (
-        "Query",
-        "Given as",
-        "Status",
-        "Name",
-        "Rank",
-        "Best %",
-        "Overlap",
-        "Within threshold",
-        "BINs",
-        "Flags",
-    )
+    columns = ("Query", "Given as", "Status", "Name", "Best %", "Overlap", "Within", "Flags")
     shown = [
         (
             row["query_record_id"],
             row["query_identification"],
             row["status"],
-            row["names_within_threshold"]
-            or (f"suggested: {row['suggested_name']}" if row["suggested_name"] else None),
-            row["name_rank"] or row["suggested_rank"],
+            name_of(row),
             row["best_identity_percent"],
             row["best_overlap_bp"],
             row["hits_within_threshold"],
-            row["best_bins"],
             row["flags"],
         )
         for row in rows
@@ -134,9 +120,19 @@ def table(report: Report, rows: list[dict[str, Any]]) -> None:
         columns,
         shown,
         digits={"Best %": 2},
-        caption="Names with the number of hits within the threshold. All hits are in hits.tsv.",
+        caption="Names with how many hits within the threshold bear them; Best %, Overlap (bp): of the best hit; "
+        "Within: hits within the threshold. All hits are in hits.tsv.",
         whole="identification.tsv",
     )
+
+
+def name_of(row: dict[str, Any]) -> str | None:
+    if row["names_within_threshold"]:
+        names = str(row["names_within_threshold"]).replace("|", ", ")
+        return names if row["name_rank"] == "species" else f"{names}, {row['name_rank']}"
+    if row["suggested_name"]:
+        return f"suggested {row['suggested_rank']}: {row['suggested_name']}"
+    return None
 
 
 def library(report: Report, check: dict[str, Any]) -> None:

@@ -12,8 +12,7 @@ BASE_BYTES = 96 << 20  # the interpreter with numpy
 
 def check(job: Job, what: str, needed_bytes: float, needed_seconds: float) -> dict[str, int]:
     """Prints the estimate of `what` and returns it; refuses what does not fit into memory or time."""
-    must_fit(job, what, memory_bytes=needed_bytes + BASE_BYTES, seconds=needed_seconds)
-    return {"memory_bytes": int(needed_bytes + BASE_BYTES), "seconds": int(needed_seconds)}
+    return must_fit(job, what, memory_bytes=needed_bytes + BASE_BYTES, seconds=needed_seconds)
 
 
 def pairs_bytes(rows: int, columns: int) -> int:

@@ -149,3 +149,10 @@ def test_any_state_can_be_set_and_nothing_else() -> None:
     assert parse(StateRequest, {"state": "killed"}).state is State.KILLED
     with pytest.raises(Invalid):
         parse(StateRequest, {"state": "done"})
+
+
+def test_frames_may_not_be_larger_than_a_job_record_should_be() -> None:
+    frames = [{"text": "x" * 2000}] * 600
+    with pytest.raises(Invalid) as caught:
+        parse(JobRequest, {**GOOD, "frames": frames})
+    assert caught.value.errors == (("/frames", "larger than 1048576 bytes"),)

@@ -306,7 +306,7 @@ class JobEvents(Protocol):
         ...
 
     async def wait(self, event: str, *, limit: int) -> Sequence[JobEvent]:
-        """As `after`, without a look at what has gone; waits about a second for the first. May be cancelled."""
+        """As `after`, without a look at what has gone; waits about a second. May be cancelled."""
         ...
 
 

@@ -100,6 +100,8 @@ async def _listening(service: Service) -> AsyncIterator[str]:
             jobs=service.operations.jobs,
             storage=service.storage,
             identity=service.identity,
+            events=service.events,
+            sessions=service.sessions,
             settings=settings,
             ready=service.ready,
             methods_dir=settings.methods_dir if settings.methods_dir.is_dir() else None,

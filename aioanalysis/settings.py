@@ -97,6 +97,20 @@ class Settings(BaseSettings):
         None, description="The platform's own key: sees and may override all."
     )
 
+    identity_url: str | None = Field(
+        None, pattern=r"^https?://", description="HTTP service that says who is behind a key."
+    )
+    identity_auth: Literal["bearer", "api-key"] = Field(
+        "bearer", description="Header that carries the key to IDENTITY_URL."
+    )
+    identity_cache_seconds: float = Field(60, ge=0, description="How long its answer is believed.")
+    identity_negative_seconds: float = Field(
+        10, ge=0, description="How long its answer that nobody holds a key is believed."
+    )
+    failed_signins_per_minute: int = Field(
+        60, ge=1, description="Keys that nobody holds, from one address, before it has to wait."
+    )
+
     # scheduler
     queue_limit: int = Field(10, ge=1, description="Packages in the queue container at most.")
     time_limit: float = Field(

@@ -10,7 +10,7 @@ from typing import Final
 from aioanalysis import logs
 from aioanalysis.errors import AnalysisError, Misconfigured
 from aioanalysis.identity import open_identity
-from aioanalysis.interfaces import ExchangeStorage, Identity, PassLog, Runtime
+from aioanalysis.interfaces import ExchangeStorage, Identity, JobEvents, PassLog, Runtime, Sessions
 from aioanalysis.operations import Operations
 from aioanalysis.recordstore import open_record_store
 from aioanalysis.scheduler.loop import Cadence, Scheduler
@@ -29,6 +29,8 @@ class Service:
     operations: Operations
     storage: ExchangeStorage
     identity: Identity
+    events: JobEvents
+    sessions: Sessions
     passes: PassLog
     scheduler: Scheduler
     checks: Mapping[str, Check]
@@ -104,6 +106,8 @@ async def open_service(
             operations=operations,
             storage=storage,
             identity=identity,
+            events=redis.events,
+            sessions=redis.sessions,
             passes=redis.store,
             scheduler=Scheduler(
                 operations,

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
+from aioanalysis.api.links import LINKS
 from aioanalysis.domain.job import Job, is_job_id
-from aioanalysis.errors import Forbidden, Invalid, NotFound
+from aioanalysis.errors import Forbidden, Invalid, NotFound, Unauthorized
 from aioanalysis.interfaces import User
 
 
@@ -19,7 +20,12 @@ async def job_of(request: web.Request) -> Job:
         raise NotFound("There is no such job.")
     async with job_store_time():
         job = await request.app[CONTEXT].jobs.get(job_id)
-    if job is None or not may_see(request[CALLER].user, job):
+    caller = request[CALLER]
+    if caller.link is not None:
+        now = request.app[CONTEXT].operations.clock().timestamp()
+        if job is None or not request.app[LINKS].opens(request, job, caller.link, now):
+            raise Unauthorized("The link does not fit, or holds no more.")
+    elif job is None or not may_see(caller.user, job):
         raise NotFound("There is no such job.")
     return job
 

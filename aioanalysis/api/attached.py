@@ -1,4 +1,4 @@
-"""Submission with attached records: a multipart body read part by part, its lines checked, kept compressed."""
+"""Submission with attached records: a multipart body read part by part, lines checked, kept compressed."""
 
 from __future__ import annotations
 

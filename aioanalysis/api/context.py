@@ -12,7 +12,7 @@ from typing import Final, Literal
 from aiohttp import web
 
 from aioanalysis.errors import Unavailable
-from aioanalysis.interfaces import ExchangeStorage, Identity, JobStore, User
+from aioanalysis.interfaces import ExchangeStorage, Identity, JobEvents, JobStore, Session, Sessions, User
 from aioanalysis.operations import Operations
 from aioanalysis.settings import Settings
 
@@ -48,6 +48,8 @@ class ApiContext:
     jobs: JobStore
     storage: ExchangeStorage
     identity: Identity
+    events: JobEvents
+    sessions: Sessions
     settings: Settings
     ready: Callable[[], Awaitable[Mapping[str, str | None]]]
     methods_dir: Path | None = None
@@ -56,10 +58,12 @@ class ApiContext:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """Who makes a request, and with which key."""
+    """Who makes a request, and with which key; with a `link` nobody, who may see what it was signed for."""
 
     user: User
     key: str
+    session: Session | None = None
+    link: str | None = None
 
 
 @dataclass(kw_only=True, slots=True)

@@ -12,13 +12,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from aioanalysis import logs
-from aioanalysis.api.context import CALLER, CONTEXT, TRACE, Caller, Trace
+from aioanalysis.api.context import CALLER, TRACE, Trace
 from aioanalysis.api.metrics import METRICS
 from aioanalysis.api.problems import problem_of
-from aioanalysis.errors import Unauthorized
+from aioanalysis.api.signin import caller_of
 
 REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")
-KEY: Final = re.compile(r"[!-~]{1,1024}")
 PATH_CHARACTERS: Final = 200
 PROTECTED: Final = "/v1"
 
@@ -85,29 +84,5 @@ async def authentication(request: web.Request, handler: Handler) -> web.StreamRe
     """Finds out who calls; nobody gets past it to a protected route without a key that somebody holds."""
     resource = request.match_info.route.resource
     if resource is not None and resource.canonical.startswith(PROTECTED):
-        request[CALLER] = await _caller(request)
+        request[CALLER] = await caller_of(request)
     return await handler(request)
-
-
-async def _caller(request: web.Request) -> Caller:
-    key = _key(request)
-    user = await request.app[CONTEXT].identity.identify(key)
-    if user is None:
-        raise Unauthorized("Nobody holds this key.")
-    return Caller(user=user, key=key)
-
-
-def _key(request: web.Request) -> str:
-    found = set(request.headers.getall("X-API-Key", []))
-    for value in request.headers.getall("Authorization", []):
-        scheme, _, credentials = value.partition(" ")
-        if scheme.lower() == "bearer":
-            found.add(credentials.strip())
-    if not found:
-        raise Unauthorized("Give a key: Authorization: Bearer KEY, or X-API-Key: KEY.")
-    if len(found) > 1:
-        raise Unauthorized("Two different keys were given.")
-    key = found.pop()
-    if not KEY.fullmatch(key):
-        raise Unauthorized("Nobody holds this key.")
-    return key

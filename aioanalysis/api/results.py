@@ -12,9 +12,10 @@ from aiohttp import web
 from aioanalysis.api.access import job_of
 from aioanalysis.api.context import CONTEXT
 from aioanalysis.api.endpoints import Endpoint
+from aioanalysis.api.following import follow, wants_to_follow
 from aioanalysis.api.framebundle import send_frames
 from aioanalysis.api.problems import InvalidQuery
-from aioanalysis.api.requests import FrameQuery, read_frame
+from aioanalysis.api.requests import FrameQuery, LogQuery, read_frame
 from aioanalysis.api.responses import answer, job_path
 from aioanalysis.api.runviews import View
 from aioanalysis.api.serving import media_type, send_blob, send_member
@@ -29,11 +30,12 @@ from aioanalysis.domain.exchange import (
     sidecar_name,
 )
 from aioanalysis.domain.job import Job
-from aioanalysis.domain.states import State
-from aioanalysis.errors import NotFound, Refused
+from aioanalysis.domain.states import FINISHED, State
+from aioanalysis.errors import Contested, Missing, NotFound, Refused
 from aioanalysis.interfaces import BlobInfo
 
 ENDINGS: Final = {State.COMPLETE: Ending.COMPLETE, State.FAILED: Ending.FAILED}
+LOG_TAIL_BYTES: Final = 256 * 1024
 LOG_MEMBER: Final = "job.log"
 PATH_CHARACTERS: Final = 4096
 
@@ -130,12 +132,35 @@ async def metadata(request: web.Request) -> web.StreamResponse:
 
 async def log(request: web.Request) -> web.StreamResponse:
     """Of a running job the last part of its output so far; of one that has ended, all of it."""
+    if wants_to_follow(request):
+        return await follow(request, lambda: _log_so_far(request))
     run = await _run_of(request)
     if run.state in ENDINGS:
         with suppress(NotFound):  # failed by its time limit, it may run on
             return await _send_member(request, await _package(request, run), LOG_MEMBER)
     progress = await _stat(request, run.job, progress_log_name(run.stem), "There is no output yet.")
     return await send_blob(request, Container.RESULTS, progress, shown="inline")
+
+
+async def _log_so_far(request: web.Request) -> tuple[bytes, bool]:
+    """The end of the output, and whether the run is over."""
+    run, storage = await _run_of(request), request.app[CONTEXT].storage
+    window = bytearray()
+    with suppress(NotFound, Missing, Contested):
+        if run.state in ENDINGS:
+            package = ZipReader(storage, await _package(request, run))
+            member = await package.find(LOG_MEMBER)
+            if member is not None:
+                async with package.content(member) as pieces:
+                    async for piece in pieces:
+                        window += piece
+                        del window[:-LOG_TAIL_BYTES]
+                return bytes(window), True
+        blob = await _stat(request, run.job, progress_log_name(run.stem))
+        async with storage.open(Container.RESULTS, blob.name, etag=blob.etag) as stream:
+            async for piece in stream.chunks():
+                window += piece
+    return bytes(window), run.state in FINISHED
 
 
 def is_file(name: str) -> bool:
@@ -257,7 +282,7 @@ ENDPOINTS: Final = (
         path="/v1/jobs/{id}/log",
         handler=log,
         summary="A job's output, so far or whole",
-        query=FrameQuery,
+        query=LogQuery,
         answer="text/plain",
         problems=(404, 416, 422),
     ),

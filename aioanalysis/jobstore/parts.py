@@ -13,8 +13,10 @@ from aioanalysis.jobstore.attached import RedisAttachedRecords
 from aioanalysis.jobstore.bell import RedisBell, open_bell
 from aioanalysis.jobstore.client import check, open_client
 from aioanalysis.jobstore.codec import Seal
+from aioanalysis.jobstore.events import RedisJobEvents, open_events
 from aioanalysis.jobstore.lock import RedisLock
 from aioanalysis.jobstore.redis import RedisJobStore
+from aioanalysis.jobstore.sessions import RedisSessions
 
 ATTACHED_BYTES: Final = 1024**3
 
@@ -26,6 +28,8 @@ class RedisParts:
     client: Redis
     store: RedisJobStore
     attached: RedisAttachedRecords
+    events: RedisJobEvents
+    sessions: RedisSessions
     lock: RedisLock
     bell: RedisBell
     told: set[str] = field(default_factory=set)
@@ -49,11 +53,17 @@ async def open_job_store(
     Does not connect: `check` does.
     """
     seal = Seal(secret)
-    async with open_client(url) as client, open_bell(url, client, prefix=prefix) as bell:
+    async with (
+        open_client(url) as client,
+        open_bell(url, client, prefix=prefix) as bell,
+        open_events(url, prefix=prefix) as events,
+    ):
         yield RedisParts(
             client=client,
             store=RedisJobStore(client, prefix=prefix, seal=seal),
             attached=RedisAttachedRecords(client, prefix=prefix, budget=attached_bytes),
+            events=events,
+            sessions=RedisSessions(client, prefix=prefix, seal=seal),
             lock=RedisLock(client, prefix=prefix, seconds=lock_seconds),
             bell=bell,
         )

@@ -67,6 +67,7 @@ class RedisJobStore:
                     codec.score(job.last_updated),
                     _flag(job),
                     keys.records,
+                    *self._told(job),
                 ],
             )
         if answer != "done":
@@ -99,6 +100,7 @@ class RedisJobStore:
                     codec.score(job.submitted_at),
                     _flag(job),
                     "" if fence is None else fence,
+                    *self._told(job),
                 ],
             )
         if answer == "gone":
@@ -121,7 +123,7 @@ class RedisJobStore:
                     keys.unfinished,
                     keys.checked,
                 ],
-                [job.id, job.uid, job.version, codec.dump_tombstone(tombstone)],
+                [job.id, job.uid, job.version, codec.dump_tombstone(tombstone), *self._told(job)],
             )
         if answer != "done":
             raise Contested(f"job {job.id} has changed meanwhile")
@@ -234,6 +236,10 @@ class RedisJobStore:
     async def clear_method_health(self, title: str) -> None:
         async with answering():
             await self._client.hdel(self._keys.methods, title)
+
+    def _told(self, job: Job) -> tuple[str, str, str, str]:
+        """For a script: where it tells listeners of the change, and what of the job."""
+        return self._keys.events, job.submitter, job.title, job.state.value
 
     async def _read(self, ids: Sequence[str]) -> list[Job | Damaged | None]:
         async with answering():

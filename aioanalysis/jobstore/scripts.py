@@ -18,11 +18,21 @@ local function list(index, score, id, expires_at)
 end
 """
 
+_TELL: Final = """
+local function tell(stream, kind, id, submitter, title, state)
+  redis.call('XADD', stream, 'MAXLEN', '~', 10000, '*', 'kind', kind, 'job', id,
+             'submitter', submitter, 'title', title, 'state', state)
+  redis.call('EXPIRE', stream, 604800)
+end
+"""
+
 CREATE: Final = (
     _LIST
+    + _TELL
     + """
 -- KEYS record, tombstones, jobs, submitter's, unfinished, checked
 -- ARGV id, uid, version, doc, sealed key, expires_at (ms), submission, last look, unfinished, record prefix
+--      events, submitter, title, state
 local id, uid, version, doc, sealed, expires_at = unpack(ARGV, 1, 6)
 local stored = redis.call('HMGET', KEYS[1], 'uid', 'version', 'doc')
 if stored[1] == uid then return {'done', stored[2], stored[3]} end
@@ -40,15 +50,18 @@ if ARGV[9] == '1' then list(KEYS[5], ARGV[7], id, expires_at) end
 redis.call('HSET', KEYS[1], 'uid', uid, 'version', version, 'doc', doc, 'key', sealed,
            'expires_at', expires_at)
 redis.call('PEXPIREAT', KEYS[1], expires_at)
+tell(ARGV[11], 'created', id, unpack(ARGV, 12, 14))
 return {'done', version, doc}
 """
 )
 
 REPLACE: Final = (
     _LIST
+    + _TELL
     + """
 -- KEYS record, unfinished, fence
 -- ARGV id, uid, expected version, version, doc, submission, unfinished, fence or ''
+--      events, submitter, title, state
 local id, uid, expected, version, doc, submission = unpack(ARGV, 1, 6)
 local stored = redis.call('HMGET', KEYS[1], 'uid', 'version', 'expires_at')
 if stored[1] ~= uid then return 'gone' end
@@ -64,22 +77,27 @@ else
 end
 redis.call('HSET', KEYS[1], 'version', version, 'doc', doc)
 redis.call('PEXPIREAT', KEYS[1], stored[3])
+tell(ARGV[9], 'changed', id, unpack(ARGV, 10, 12))
 return 'done'
 """
 )
 
-REMOVE: Final = """
+REMOVE: Final = (
+    _TELL
+    + """
 -- KEYS record, tombstones, indexes...
--- ARGV id, uid, expected version, tombstone
+-- ARGV id, uid, expected version, tombstone, events, submitter, title, state
 local stored = redis.call('HMGET', KEYS[1], 'uid', 'version')
 if stored[1] == ARGV[2] and stored[2] ~= ARGV[3] then return 'changed' end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[4])
 if not stored[1] or stored[1] == ARGV[2] then
   redis.call('DEL', KEYS[1])
   for i = 3, #KEYS do redis.call('ZREM', KEYS[i], ARGV[1]) end
+  if stored[1] then tell(ARGV[5], 'removed', ARGV[1], unpack(ARGV, 6, 8)) end
 end
 return 'done'
 """
+)
 
 READ: Final = """
 -- KEYS checked  ARGV record prefix, ids...: version, doc and last look of each, nil where there is none

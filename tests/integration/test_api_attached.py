@@ -49,7 +49,8 @@ def multipart(*parts: tuple[str, bytes], end: bytes = b"--edge--\r\n", more: byt
 
 async def send(api: Api, body: bytes, *, by: str = "ann", **headers: str) -> Reply:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return await api.call("POST", "/v1/jobs", by=by, data=io.BytesIO(body), headers={"Content-Type": TYPE, **names})
+    headers_ = {"Content-Type": TYPE, **names}
+    return await api.call("POST", "/v1/jobs", by=by, data=io.BytesIO(body), headers=headers_)
 
 
 def job_part(**changes: Any) -> tuple[str, bytes]:

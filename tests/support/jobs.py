@@ -81,7 +81,11 @@ async def keyspace(client: Redis, prefix: str) -> dict[str, Any]:
                 value: Any = await client.hgetall(key)
             case "zset":
                 value = dict(await client.zrange(key, 0, -1, withscores=True))
+            case "stream":
+                value = [entry for _, entry in await client.xrange(key)]
             case _:
                 value = await client.get(key)
-        found[key.removeprefix(prefix)] = (value, await client.pexpiretime(key))
+        # a stream's expiry is by the server's clock: never the same in two runs
+        expiry = 0 if isinstance(value, list) else await client.pexpiretime(key)
+        found[key.removeprefix(prefix)] = (value, expiry)
     return found

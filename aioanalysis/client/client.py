@@ -40,6 +40,15 @@ class JobJson(TypedDict, total=False):
     last_updated: str
     state_changed_at: str
     attempt: int
+    retries: int
+    frames: dict[str, Any] | None
+    holds: list[str]
+    actions: list[str]
+    after: list[dict[str, Any]]
+    split: dict[str, Any] | None
+    wrangled: str | None
+    attempts: list[dict[str, Any]]
+    resubmitted_from: str | None
     error: dict[str, Any] | None
     usage: dict[str, Any] | None
     why: dict[str, Any] | None
@@ -84,12 +93,18 @@ class AnalysisClient:
         selection: Mapping[str, Sequence[str]] | None = None,
         record_count: int | None = None,
         tags: Sequence[str] = (),
+        frames: Sequence[Mapping[str, Any]] | None = None,
+        split: Mapping[str, int | str] | None = None,
+        after: Sequence[str | Mapping[str, Any]] = (),
+        hold: bool = False,
+        retries: int = 0,
         file: Path | None = None,
         idempotency_key: str | None = None,
     ) -> JobJson:
         """Submit a job over a recordset, a set token or the records of `file`; returns it as recorded.
 
-        `file` is JSON Lines, plain or gzip.
+        `file` is JSON Lines, plain or gzip. `frames` are what differs in params, one run each; `split` is
+        {"records": N} or {"by": field}; `after` are ids, or {"job": id, "when": end, "each": bool}.
         """
         fields = {
             "title": title,
@@ -99,6 +114,11 @@ class AnalysisClient:
             "selection": dict(selection) if selection else None,
             "record_count": record_count,
             "tags": list(tags) or None,
+            "frames": [dict(frame) for frame in frames] if frames is not None else None,
+            "split": dict(split) if split else None,
+            "after": list(after) or None,
+            "hold": hold or None,
+            "retries": retries or None,
         }
         body = {name: value for name, value in fields.items() if value is not None}
         headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
@@ -145,6 +165,46 @@ class AnalysisClient:
         job: JobJson = await self._call("PUT", f"/v1/jobs/{job_id}/state", body={"state": state})
         return job
 
+    async def action(
+        self, job_id: str, action: str, *, now: bool = False, all_frames: bool = False
+    ) -> JobJson:
+        """Block, unblock, interrupt, suspend, kill or retry a job; the job as it is then.
+
+        `now`: a block ends what runs, too. `all_frames`: a retry is of complete ones, too.
+        """
+        query = [("when", "now" if now else None), ("all", "true" if all_frames else None)]
+        job: JobJson = await self._call("POST", f"/v1/jobs/{job_id}/actions/{action}", query=query)
+        return job
+
+    async def act_on(self, action: str, **wanted: Any) -> list[dict[str, Any]]:
+        """An action on all jobs of `ids`, or that the list's filters find; the outcome for each."""
+        outcomes: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            body = {**wanted, "cursor": cursor} if cursor else wanted
+            page = await self._call("POST", f"/v1/actions/{action}", body=body)
+            outcomes += page["outcomes"]
+            cursor = page["cursor"]
+            if cursor is None:
+                return outcomes
+
+    async def resubmit(self, job_id: str, **changes: Any) -> JobJson:
+        """A new job from the definition of another, with these of its fields changed."""
+        job: JobJson = await self._call("POST", f"/v1/jobs/{job_id}/actions/resubmit", body=changes)
+        return job
+
+    async def frames(self, job_id: str, *, states: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """A job's frames, in these states only if any are given."""
+        query = [("state", state) for state in states]
+        answer = await self._call("GET", f"/v1/jobs/{job_id}/frames", query=query)
+        frames: list[dict[str, Any]] = answer["frames"]
+        return frames
+
+    async def frame(self, job_id: str, number: int) -> dict[str, Any]:
+        """One frame, with its attempts."""
+        frame: dict[str, Any] = await self._call("GET", f"/v1/jobs/{job_id}/frames/{number}")
+        return frame
+
     async def methods(self) -> list[dict[str, Any]]:
         """The methods that can be submitted."""
         answer = await self._call("GET", "/v1/methods")
@@ -177,12 +237,16 @@ class AnalysisClient:
         target: Path,
         *,
         failed: bool = False,
+        frame: int | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> Downloaded:
-        """Download the result package (or the failed one) to `target`, appearing there only when whole."""
+        """Download the result package (or the failed one) to `target`, appearing there only when whole.
+
+        Of a job with frames that of one, or a zip of all.
+        """
         path = f"/v1/jobs/{job_id}/{'failed-result' if failed else 'result'}"
         part = target.with_name(target.name + ".part")
-        async with self._request("GET", path) as response:
+        async with self._request("GET", path, query=_of_frame(frame)) as response:
             with await in_thread(part.open, "wb") as file:
                 size, sha256 = await _save(response, file, on_progress)
         told = response.headers.get("ETag", "").strip('"')
@@ -193,9 +257,10 @@ class AnalysisClient:
         await in_thread(part.replace, target)
         return Downloaded(path=target, size=size, sha256=sha256, verified=verified)
 
-    async def report(self, job_id: str) -> bytes:
+    async def report(self, job_id: str, *, frame: int | None = None) -> bytes:
         """The report, one HTML file."""
-        async with self._request("GET", f"/v1/jobs/{job_id}/report") as response:
+        path = f"/v1/jobs/{job_id}/report"
+        async with self._request("GET", path, query=_of_frame(frame)) as response:
             return await response.read()
 
     async def ready(self) -> bool:
@@ -259,6 +324,10 @@ async def _save(
         if on_progress is not None:
             on_progress(size, response.content_length or size)
     return size, digest.hexdigest()
+
+
+def _of_frame(frame: int | None) -> list[tuple[str, str]]:
+    return [] if frame is None else [("frame", str(frame))]
 
 
 def _problem(data: bytes, reason: str | None) -> Mapping[str, Any]:

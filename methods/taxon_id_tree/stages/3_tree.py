@@ -22,7 +22,7 @@ def stage(job: Job) -> None:
     codes = encode(np.load(job.work / "alignment.npy"))
     rows, columns = codes.shape
     needed = 2.2 * 8 * rows**2 + pairs_bytes(rows, columns)
-    seconds = pairs_seconds(rows, columns) + 2e-9 * rows**2.5 + 3e-8 * rows**2
+    seconds = pairs_seconds(rows, columns) + 3e-8 * rows**2.4
     estimate = check(job, f"{rows:,} sequences of {columns:,} columns in one tree", needed, seconds)
     rule = rule_of(job)
     kept = codes[:, common_columns(codes, rule.deletion)]

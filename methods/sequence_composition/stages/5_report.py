@@ -17,10 +17,10 @@ GC %    100 (G + C) / known; GC1, GC2, GC3 %: of the columns at codon position 1
 mean    of the sequences' percentages; pooled: of all bases together, as base.freq and GC.content of ape
 SE      standard deviation (n - 1) / square root of the number of sequences"""
 NOTE = (
-    "Codon positions follow the columns of alignment.fasta. In an alignment made here columns that fewer than "
-    "half of the sequences have, of those that reach over them, are insertions and in no codon; of sequences "
-    "as uploaded every column counts. Stop codons are looked for in codons of three known bases, by NCBI's "
-    "genetic code."
+    "Codon positions follow the columns of alignment.fasta. In an alignment made here columns that fewer "
+    "than half of the sequences have, of those that reach over them, are insertions and in no codon; of "
+    "sequences as uploaded every column counts. Stop codons are looked for in codons of three known bases, "
+    "by NCBI's genetic code."
 )
 
 

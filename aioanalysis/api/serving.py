@@ -141,8 +141,8 @@ async def send_member(request: web.Request, package: BlobInfo, member: Member) -
 
 
 def etag_of(blob: BlobInfo) -> str:
-    """The content's SHA-256; of a blob without one, that of what changes with every write of it."""
-    return f'"{sha256_of(blob) or sha256(blob.etag.encode()).hexdigest()}"'
+    """The content's SHA-256; without one what changes with every write, and looks like no digest."""
+    return f'"{sha256_of(blob) or "v-" + sha256(blob.etag.encode()).hexdigest()}"'
 
 
 def sha256_of(blob: BlobInfo) -> str | None:

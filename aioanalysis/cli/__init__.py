@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import typer
 
-from aioanalysis.cli import doctor, jobs, records, service, setup, storage
+from aioanalysis.cli import control, doctor, jobs, records, service, setup, storage
 from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
 
 app = typer.Typer(
@@ -31,6 +31,8 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     jobs.watch,
     jobs.result,
     jobs.rm,
+    control.action,
+    control.frames,
     jobs.methods,
     setup.config,
     doctor.doctor,

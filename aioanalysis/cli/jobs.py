@@ -12,6 +12,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from aioanalysis.cli import runs
 from aioanalysis.cli.output import console, print_json, print_table
 from aioanalysis.client import AnalysisClient, JobJson, open_client
 from aioanalysis.errors import Invalid, Misconfigured
@@ -39,15 +40,39 @@ def submit(
     ] = None,
     params: Annotated[str | None, typer.Option(help="All parameters as a JSON object, or @FILE.")] = None,
     tag: Annotated[list[str] | None, typer.Option(help="A tag; may be given again.")] = None,
+    frame: Annotated[
+        list[str] | None,
+        typer.Option(help="A run of its own: what differs from the parameters, as JSON; may be given again."),
+    ] = None,
+    split_records: Annotated[int | None, typer.Option(help="A run for each so many records.")] = None,
+    split_by: Annotated[str | None, typer.Option(help="A run for each value of this field.")] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(help="JOB[:failed|killed|finished][:each] to wait for; may be given again."),
+    ] = None,
+    hold: Annotated[bool, typer.Option("--hold", help="Start it when it is unblocked.")] = False,
+    retries: Annotated[int, typer.Option(help="Put a failed run back so often.")] = 0,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, showing progress.")] = False,
     as_json: Json = False,
 ) -> None:
     """Submit a job; with --wait exits 1 if it does not complete."""
-    given = _params(param or [], params)
+    given = parameters(param or [], params)
+    frames = [runs.json_object(text, "--frame") for text in frame] if frame else None
+    parts = runs.split(split_records, split_by)
 
     async def work(client: AnalysisClient) -> JobJson:
         job = await client.submit(
-            title, recordset=recordset, set_token=set_token, params=given, tags=tag or (), file=file
+            title,
+            recordset=recordset,
+            set_token=set_token,
+            params=given,
+            tags=tag or (),
+            file=file,
+            frames=frames,
+            split=parts,
+            after=[runs.dependency(text) for text in after or ()],
+            hold=hold,
+            retries=retries,
         )
         if not wait:
             return job
@@ -55,7 +80,7 @@ def submit(
             return await client.wait(job["id"])
         return await _watch(client, job)
 
-    job = _run(work)
+    job = with_service(work)
     if wait:
         _end(job, as_json)
     elif as_json:
@@ -72,7 +97,7 @@ def jobs(
 ) -> None:
     """List your jobs, newest first."""
     filters: dict[str, Any] = {"state": state or []} | ({"title": title} if title else {})
-    found = _run(lambda client: client.jobs(limit=limit, **filters))
+    found = with_service(lambda client: client.jobs(limit=limit, **filters))
     if as_json:
         print_json(found)
         return
@@ -93,13 +118,14 @@ def jobs(
 
 def show(job_id: str, as_json: Json = False) -> None:
     """Show one job."""
-    job = _run(lambda client: client.job(job_id))
+    job = with_service(lambda client: client.job(job_id))
     if as_json:
         print_json(job)
         return
     for name, value in job.items():
-        if name not in {"history", "error", "usage"} and value not in (None, [], {}):
+        if name not in {"history", "error", "usage", "frames", "attempts"} and value not in (None, [], {}):
             console.print(f"{name:17}", str(value), markup=False, highlight=False)
+    runs.print_runs(job)
     for event in job.get("history") or ():
         console.print(f"  {event['at']}  {event['event']}: {event['from']} → {event['to']}", markup=False)
     if job.get("error"):
@@ -112,20 +138,22 @@ def watch(job_id: str, as_json: Json = False) -> None:
     async def work(client: AnalysisClient) -> JobJson:
         return await (client.wait(job_id) if as_json else _watch(client, await client.job(job_id)))
 
-    _end(_run(work), as_json)
+    _end(with_service(work), as_json)
 
 
 def result(
     job_id: str,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.")] = None,
     failed: Annotated[bool, typer.Option(help="The failed package.")] = False,
+    frame: Annotated[int | None, typer.Option(help="That of one frame; else all in one zip.")] = None,
     as_json: Json = False,
 ) -> None:
     """Download a result package and verify its checksum."""
 
     async def work(client: AnalysisClient) -> Any:
         job = await client.job(job_id)
-        target = output or Path(f"{job['title']}.{job_id}{'.failed' if failed else ''}.zip")
+        name = f"{job['title']}.{job_id}{f'-{frame}' if frame else ''}{'.failed' if failed else ''}.zip"
+        target = output or Path(name)
         with Progress(
             TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=console, disable=as_json
         ) as bar:
@@ -134,10 +162,11 @@ def result(
                 job_id,
                 target,
                 failed=failed,
+                frame=frame,
                 on_progress=lambda done, total: bar.update(task, completed=done, total=total),
             )
 
-    saved = _run(work)
+    saved = with_service(work)
     if as_json:
         print_json(
             {"path": str(saved.path), "size": saved.size, "sha256": saved.sha256, "verified": saved.verified}
@@ -152,12 +181,12 @@ def rm(
     job_id: str, force: Annotated[bool, typer.Option(help="In any state (administrators).")] = False
 ) -> None:
     """Remove a job with all its files."""
-    _run(lambda client: client.remove(job_id, force=force))
+    with_service(lambda client: client.remove(job_id, force=force))
 
 
 def methods(as_json: Json = False) -> None:
     """List the methods."""
-    found = _run(lambda client: client.methods())
+    found = with_service(lambda client: client.methods())
     if as_json:
         print_json(found)
     else:
@@ -168,7 +197,9 @@ def methods(as_json: Json = False) -> None:
 # --- shared ---
 
 
-def _run(work: Callable[[AnalysisClient], Awaitable[T]]) -> T:
+def with_service(work: Callable[[AnalysisClient], Awaitable[T]]) -> T:
+    """Do `work` with a client of the service that the settings name."""
+
     async def main() -> T:
         async with _client(load()) as client:
             return await work(client)
@@ -193,7 +224,7 @@ async def _client(settings: Settings) -> AsyncIterator[AnalysisClient]:
         yield client
 
 
-def _params(pairs: list[str], text: str | None) -> dict[str, Any]:
+def parameters(pairs: list[str], text: str | None) -> dict[str, Any]:
     try:
         whole = Path(text[1:]).read_text() if text and text.startswith("@") else text
         values = json.loads(whole) if whole else {}

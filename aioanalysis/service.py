@@ -104,6 +104,7 @@ async def _listening(service: Service) -> AsyncIterator[str]:
             sessions=service.sessions,
             settings=settings,
             ready=service.ready,
+            gauges=service.gauges,
             methods_dir=settings.methods_dir if settings.methods_dir.is_dir() else None,
         )
     )

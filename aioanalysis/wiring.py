@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
 from aioanalysis import logs
+from aioanalysis.api.context import Gauge
+from aioanalysis.domain.exchange import Container
+from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Misconfigured
 from aioanalysis.identity import open_identity
 from aioanalysis.interfaces import ExchangeStorage, Identity, JobEvents, PassLog, Runtime, Sessions
@@ -51,6 +55,44 @@ class Service:
                 answers[part] = str(error)
         answers["scheduler"] = await self._pass_problem()
         return answers
+
+    async def gauges(self) -> Sequence[Gauge]:
+        """Figures of scheduler and queue for /metrics; a part that does not answer leaves its own out."""
+        found: list[Gauge] = []
+        for look in (self._jobs_by_state, self._pass_age, self._queue_length):
+            try:
+                found += await look()
+            except AnalysisError as error:
+                log.warning("gauges_missing", error=str(error))
+        return found
+
+    async def _jobs_by_state(self) -> Sequence[Gauge]:
+        jobs, damaged = await self.operations.jobs.unfinished()
+        counts = Counter(job.state for job in jobs)
+        text = "Jobs that are not complete, by state."
+        states = [
+            Gauge("jobs", counts[state], text, {"state": state.value})
+            for state in State
+            if state is not State.COMPLETE
+        ]
+        return [*states, Gauge("jobs_damaged", len(damaged), "Job records that cannot be read.")]
+
+    async def _pass_age(self) -> Sequence[Gauge]:
+        found = []
+        last = await self.passes.last_pass()
+        if last is not None:
+            age = (self.operations.clock() - last).total_seconds()
+            found.append(Gauge("pass_age_seconds", age, "Seconds since the last pass, by whichever process."))
+        if self.scheduler.pass_seconds is not None:
+            text = "How long this process's last pass took."
+            found.append(Gauge("pass_seconds", self.scheduler.pass_seconds, text))
+        return found
+
+    async def _queue_length(self) -> Sequence[Gauge]:
+        length = 0
+        async for _ in self.storage.names(Container.QUEUE):
+            length += 1
+        return [Gauge("queue_packages", length, "Packages in the queue container.")]
 
     async def _pass_problem(self) -> str | None:
         """Whether the last pass, of whichever process, is too long ago."""

@@ -68,6 +68,8 @@ class Scheduler:
         self._cadence = cadence
         self.last_pass: datetime | None = None
         """When this process last finished a pass; None if it never did."""
+        self.pass_seconds: float | None = None
+        """How long that one took."""
 
     async def run(self, stop: asyncio.Event) -> None:
         """Take the lock and make passes, term after term; passing faults are waited out."""
@@ -86,6 +88,7 @@ class Scheduler:
             pace = Pace(self._cadence)
             while not stop.is_set() and not holding.lost:
                 full = pace.full_is_due()
+                began = time.monotonic()
                 try:
                     summary = await passes.run(full=full)
                 except AnalysisError as error:
@@ -96,6 +99,7 @@ class Scheduler:
                     pace.failed()
                 else:
                     self.last_pass = self._operations.clock()
+                    self.pass_seconds = time.monotonic() - began
                     pace.passed(full=full, live=summary.live, moved=summary.moved + summary.admitted)
                     log.debug("pass_finished", **asdict(summary))
                 if await self._wait(pace.interval(), holding, stop):

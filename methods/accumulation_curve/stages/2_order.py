@@ -38,10 +38,10 @@ def stage(job: Job) -> None:
     for one in curves:
         if one["without"]:
             told = f" of {one['group']}" if one["group"] else ""
+            unit, together = one["unit"].removesuffix("_uri"), one["without"] + len(one["samples"])
             job.note(
                 "note",
-                f"Samples{told} without {one['unit'].replace('_uri', '')}, left out of that curve: {one['without']} of "
-                f"{one['without'] + len(one['samples'])}.",
+                f"Samples{told} without {unit}, left out of that curve: {one['without']} of {together}.",
             )
     orders = chosen["iterations"]
     sizes = [len(one["samples"]) for one in curves]

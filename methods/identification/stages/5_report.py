@@ -120,8 +120,8 @@ def table(report: Report, rows: list[dict[str, Any]]) -> None:
         columns,
         shown,
         digits={"Best %": 2},
-        caption="Names with how many hits within the threshold bear them; Best %, Overlap (bp): of the best hit; "
-        "Within: hits within the threshold. All hits are in hits.tsv.",
+        caption="Names with how many hits within the threshold bear them; Best %, Overlap (bp): of the best "
+        "hit; Within: hits within the threshold. All hits are in hits.tsv.",
         whole="identification.tsv",
     )
 

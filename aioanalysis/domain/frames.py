@@ -45,7 +45,7 @@ class Postponement:
 class Attempt:
     """A run that is over: `ending` is complete, failed, lost, interrupted or killed.
 
-    `digest` is that of the method as the worker had it.
+    `host` is the analysis host, `worker` the worker's name, `digest` that of the method as it had it.
     """
 
     number: int
@@ -54,6 +54,7 @@ class Attempt:
     started_at: str | None = None
     finished_at: str | None = None
     host: str | None = None
+    worker: str | None = None
     exit_code: int | None = None
     error: JobError | None = None
     usage: Usage | None = None

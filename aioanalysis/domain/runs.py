@@ -275,7 +275,7 @@ class _Look:
 
 def _attempt(number: int, ending: str, sidecar: Sidecar, error: JobError | None) -> Attempt:
     body, usage = sidecar.body, sidecar.usage
-    exit_code, method = body.get("exit_code"), body.get("method")
+    exit_code, method, worker = (body.get(key) for key in ("exit_code", "method", "worker"))
     return Attempt(
         number=number,
         ending=ending,
@@ -283,6 +283,7 @@ def _attempt(number: int, ending: str, sidecar: Sidecar, error: JobError | None)
         started_at=_text(body.get("started_at")),
         finished_at=_text(body.get("finished_at")),
         host=sidecar.worker,
+        worker=_text(worker.get("id")) if isinstance(worker, dict) else None,
         exit_code=exit_code if isinstance(exit_code, int) else None,
         error=error,
         usage=_lean(usage),

@@ -70,7 +70,7 @@ def counted(health: MethodHealth | None, title: str, job_id: str, attempt: Attem
         return health
     if error is None or error.reason not in OWN_REASONS:
         return None
-    failure = (job_id, attempt.host or "unknown")
+    failure = (job_id, attempt.worker or attempt.host or "unknown")
     if health is None or health.digest != attempt.digest:
         return MethodHealth(title=title, digest=attempt.digest, failures=(failure,))
     return replace(health, failures=(*health.failures, failure)[-EVIDENCE_KEPT:])

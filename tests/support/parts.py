@@ -12,7 +12,7 @@ from typing import Literal
 
 import pytest
 
-Part = Literal["redis-server", "valkey", "azurite", "docker", "base-image", "chromium"]
+Part = Literal["redis-server", "valkey", "azurite", "docker", "base-image", "compose", "chromium"]
 
 BASE_IMAGE = "aioanalysis-base:local"
 CACHE = Path(
@@ -71,6 +71,12 @@ def _base_image() -> str | None:
     return BASE_IMAGE if find("docker") and _succeeds("docker", "image", "inspect", BASE_IMAGE) else None
 
 
+def _compose() -> str | None:
+    """Our script, where there is a Docker Compose for it."""
+    there = _succeeds("docker", "compose", "version") or bool(shutil.which("docker-compose"))
+    return str(Path(__file__).parents[2] / "scripts" / "compose") if there and find("docker") else None
+
+
 def _chromium() -> str | None:
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -88,6 +94,7 @@ _FINDERS: dict[Part, Callable[[], str | None]] = {
     "azurite": _azurite,
     "docker": _docker,
     "base-image": _base_image,
+    "compose": _compose,
     "chromium": _chromium,
 }
 _HELP: dict[Part, str] = {"valkey": "scripts/install"}

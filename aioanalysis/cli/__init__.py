@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import typer
 
-from aioanalysis.cli import control, doctor, jobs, records, service, setup, storage
+from aioanalysis.cli import control, doctor, jobs, methods, records, service, setup, storage
 from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
 
 app = typer.Typer(
@@ -33,12 +33,12 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     jobs.rm,
     control.action,
     control.frames,
-    jobs.methods,
     setup.config,
     doctor.doctor,
 )
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(methods.methods, name="methods")
 app.add_typer(setup.keys, name="keys")
 app.add_typer(records.records, name="records")
 app.add_typer(storage.storage, name="storage")

@@ -25,7 +25,7 @@ ERROR_LINES = 20
 
 
 def submit(
-    title: Annotated[str, typer.Argument(help="The method, as `aioanalysis methods` lists it.")],
+    title: Annotated[str, typer.Argument(help="The method, as `aioanalysis methods list` shows it.")],
     recordset: Annotated[str | None, typer.Option(help="Code of the records.")] = None,
     set_token: Annotated[str | None, typer.Option(help="Token of a set of records.")] = None,
     file: Annotated[
@@ -184,16 +184,6 @@ def rm(
     with_service(lambda client: client.remove(job_id, force=force))
 
 
-def methods(as_json: Json = False) -> None:
-    """List the methods."""
-    found = with_service(lambda client: client.methods())
-    if as_json:
-        print_json(found)
-    else:
-        rows = [(m["title"], m["label"], m["version"], m["description"]) for m in found]
-        print_table(("title", "label", "version", "description"), rows)
-
-
 # --- shared ---
 
 
@@ -225,6 +215,7 @@ async def _client(settings: Settings) -> AsyncIterator[AnalysisClient]:
 
 
 def parameters(pairs: list[str], text: str | None) -> dict[str, Any]:
+    """A method's parameters as options give them: NAME=VALUE pairs over a JSON object or @FILE."""
     try:
         whole = Path(text[1:]).read_text() if text and text.startswith("@") else text
         values = json.loads(whole) if whole else {}

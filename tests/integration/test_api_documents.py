@@ -15,7 +15,10 @@ from referencing.jsonschema import DRAFT202012
 from aioanalysis.api import openapi
 from aioanalysis.api.app import ENDPOINTS
 from aioanalysis.api.context import Gauge
+from aioanalysis.domain.dependencies import Dependency
 from aioanalysis.domain.exchange import Container, package_name
+from aioanalysis.domain.frames import Attempt, Frame
+from aioanalysis.domain.job import Split
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import State
@@ -75,13 +78,23 @@ async def test_answers_are_what_the_document_tells(api: Api) -> None:
         selection=Selection(mode="include", ids=frozenset({"a"})),
     )
     complete = await api.complete_job(make_zip({"job.log": b""}))
-    await api.add_job()
+    over = Attempt(number=1, ending="failed", usage=usage)
+    framed = await api.add_job(
+        title="noop",
+        params={},
+        frames=(Frame(number=1, params={"a": 1}), Frame(number=2, attempts=(over,))),
+        after=(Dependency(job=complete.id),),
+        split=Split(by="x"),
+    )
     await api.storage.write(Container.QUEUE, package_name(f"noop.{failed.id}"), b"tar")
     for path, kind in (
         ("/v1/jobs", "/v1/jobs"),
         (f"/v1/jobs/{failed.id}", "/v1/jobs/{id}"),
         (f"/v1/jobs/{complete.id}", "/v1/jobs/{id}"),
         (f"/v1/jobs/{complete.id}/files", "/v1/jobs/{id}/files"),
+        (f"/v1/jobs/{framed.id}", "/v1/jobs/{id}"),
+        (f"/v1/jobs/{framed.id}/frames", "/v1/jobs/{id}/frames"),
+        (f"/v1/jobs/{framed.id}/frames/2", "/v1/jobs/{id}/frames/{number}"),
         ("/v1/methods", "/v1/methods"),
         ("/v1/methods/noop", "/v1/methods/{title}"),
         ("/v1/packages?container=queue", "/v1/packages"),
@@ -93,6 +106,13 @@ async def test_answers_are_what_the_document_tells(api: Api) -> None:
         fits(reply.json(), schema_of(kind, "get", 200))
     posted = await api.call("POST", "/v1/jobs", json={"title": "noop", "recordset": "D"})
     fits(posted.json(), schema_of("/v1/jobs", "post", 201))
+    path = f"/v1/jobs/{framed.id}/actions"
+    acted = await api.call("POST", f"{path}/block?when=now")
+    fits(acted.json(), schema_of("/v1/jobs/{id}/actions/{action}", "post", 200))
+    again = await api.call("POST", f"{path}/resubmit", json={"split": None})
+    fits(again.json(), schema_of("/v1/jobs/{id}/actions/resubmit", "post", 201))
+    many = await api.call("POST", "/v1/actions/interrupt", json={"state": ["all"]})
+    fits(many.json(), schema_of("/v1/actions/{action}", "post", 200))
     for body, status in ((b"{", 400), (b"{}", 422), (b'{"title": "noop", "recordset": 1}', 422)):
         headers = {"Content-Type": "application/json"}
         reply = await api.call("POST", "/v1/jobs", data=body, headers=headers)

@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import random
+import tarfile
 import tracemalloc
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -14,10 +15,15 @@ from typing import Any
 
 import pytest
 
+from aioanalysis.aio import Tasks
 from aioanalysis.client import open_client
+from aioanalysis.domain.exchange import Container
 from aioanalysis.errors import Missing
+from aioanalysis.recordstore.absent import NoRecordStore
+from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.apiserver import Api, Reply, open_api
+from tests.support.waiting import eventually
 
 JOB = {"title": "noop", "params": {}}
 LINES = b"".join(b'{"record_id": "R%d", "nuc": "ACGT"}\n' % number for number in range(50))
@@ -228,6 +234,36 @@ async def test_an_attachment_can_be_copied_and_one_that_has_gone_is_missing(api:
     for gone in (store.keep(job.source.value, until), store.copy(job.source.value, "again", until)):
         with pytest.raises(Missing):
             await gone
+
+
+async def test_attached_records_are_packaged_with_the_selection_and_without_them_the_job_fails(
+    api: Api, tmp_path: Path
+) -> None:
+    selection = {"include": ["R7", "R9"]}
+    good = (await send(api, multipart(job_part(selection=selection), ("records", LINES)))).json()["id"]
+    lost = (await send(api, multipart(job_part(), ("records", LINES)))).json()["id"]
+    jobs = {job_id: await api.parts.store.get(job_id) for job_id in (good, lost)}
+    await api.parts.attached.drop(jobs[lost].source.value)  # type: ignore[union-attr,arg-type]
+    async with Tasks() as tasks:
+        packager = Packager(
+            api.context.operations,
+            NoRecordStore(),
+            tasks,
+            fence=1,
+            spool=tmp_path / "spool",
+            limit=2,
+        )
+        for job in jobs.values():
+            packager.admit(job, None)  # type: ignore[arg-type]
+        await eventually(lambda: not packager.busy)
+    async with api.storage.open(Container.QUEUE, f"noop.{good}.tar") as stream:
+        package = io.BytesIO(b"".join([piece async for piece in stream.chunks()]))
+    with tarfile.open(fileobj=package) as tar:
+        records = tar.extractfile(f"noop.{good}/records.jsonl")
+        assert records is not None
+        assert [json.loads(line)["record_id"] for line in records] == ["R7", "R9"]
+    failed = (await api.get(f"/v1/jobs/{lost}")).json()
+    assert (failed["state"], failed["error"]["reason"]) == ("failed", "records")
 
 
 async def test_the_client_attaches_a_file(api: Api, tmp_path: Path) -> None:

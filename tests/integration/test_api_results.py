@@ -188,7 +188,7 @@ async def test_a_package_of_an_older_worker_has_a_strong_etag_too(api: Api) -> N
     await api.add_result(job, b"old", uid=None, attempt=None, nonce=None, sha256=None)
     reply = await api.get(f"/v1/jobs/{job.id}/result")
     assert (reply.status, reply.body) == (200, b"old")
-    assert len(reply.headers["ETag"]) == 66
+    assert reply.headers["ETag"].startswith('"v-')  # a client takes 64 hex digits for a digest to check
     assert "Repr-Digest" not in reply.headers
 
 

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "4_tables"

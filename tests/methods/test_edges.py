@@ -19,10 +19,15 @@ WHOLE = random_sequence(1)
 # Title, and parameters that make a run quick.
 METHODS: dict[str, dict[str, Any]] = {
     "accumulation_curve": {"count": "all", "iterations": 5},
+    "barcode_gap": {},
     "bin_discordance": {},
+    "cluster_sequences": {"linkage": "average"},
+    "diagnostic_characters": {"min_group_size": 1},
     "geographic_distance": {"permutations": 9},
     "identification": {},
     "record_export": {},
+    "sequence_composition": {},
+    "taxon_id_tree": {"undefined_distances": "drop"},
 }
 EMPTY = {"nan", "NaN", "inf", "-inf", "-0", "None"}
 SPECIES = ("Aus bus", "Aus bus", "Aus bus", "Aus cus", "Bus dus", "Bus dus", "Bus dus")

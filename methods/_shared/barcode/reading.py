@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from .job import Job
 from .judging import judge_all, refuse_fewer
+from .records import Record
 from .selection import REASONS, Selector, Used
 from .sequences import ambiguous_percent, known_bases
 from .taxa import clean_name, names_of
+
+HIGHER_RANKS = ("kingdom", "phylum", "class", "order", "subfamily", "tribe", "subspecies")
 
 
 def used_row(item: Used, *, exclude_interim: bool, fields: Sequence[str] = ()) -> dict[str, object]:
@@ -28,7 +31,15 @@ def used_row(item: Used, *, exclude_interim: bool, fields: Sequence[str] = ()) -
         "known_bases": known_bases(item.letters),
         "ambiguous_percent": round(ambiguous_percent(item.letters), 4),
     }
-    return row | {field: clean_name(record.text(field)) for field in fields if field not in row}
+    return row | {field: further(record, field) for field in fields if field not in row}
+
+
+def further(record: Record, field: str) -> str | None:
+    """A field of the record; a rank's filler is no name, and BOLD's "Unrecoverable" no place."""
+    value = record.text(field)
+    if field in HIGHER_RANKS:
+        return clean_name(value)
+    return None if value == "Unrecoverable" else value
 
 
 def selector_of(job: Job) -> Selector:

@@ -80,7 +80,7 @@ def codon_frame(job: Job, codes: Bytes) -> tuple[Any, int | None, list[Frame]]:
             "warning",
             "In every reading frame more than half of the sequences have stop codons "
             f"({frame.sequences_with_stops:,} of {codes.shape[0]:,} at best), so no codon positions are told. "
-            f"Is the genetic code ({job.parameters['genetic_code']}) right, and the marker a coding one?",
+            f"Is genetic code {job.parameters['genetic_code']} right, and the marker a coding one?",
         )
         return kept, None, found
     equal = [one for one in found if one.sequences_with_stops == frame.sequences_with_stops]
@@ -88,8 +88,8 @@ def codon_frame(job: Job, codes: Bytes) -> tuple[Any, int | None, list[Frame]]:
         rivals = ", ".join(str(one.first) for one in equal if one is not frame)
         job.note(
             "warning",
-            f"The reading frame is not sure: as few sequences have stop codons with codon position {rivals} "
-            f"in the first column as with {frame.first}. Choose codon_position yourself.",
+            "The reading frame is not sure: as few sequences have stop codons with codon position "
+            f"{rivals} in the first column as with {frame.first}. Choose codon_position yourself.",
         )
     return kept, frame.first, found
 

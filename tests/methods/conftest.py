@@ -67,6 +67,7 @@ class MethodRun:
     def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, title: str) -> None:
         self.root, self.monkeypatch, self.method = tmp_path, monkeypatch, ROOT / "methods" / title
         self.number = 0
+        self.files: dict[str, bytes] = {}  # further files of the next packages
 
     def __call__(self, records: Iterable[dict[str, Any]] | bytes | Path, **parameters: object) -> Outcome:
         self.number += 1
@@ -74,6 +75,8 @@ class MethodRun:
         job.mkdir()
         (job / "params.json").write_text(json.dumps(parameters), encoding="utf-8")
         (job / "records.jsonl").write_bytes(as_lines(records))
+        for name, content in self.files.items():
+            (job / name).write_bytes(content)
         self.monkeypatch.setenv("JOB_DIR", str(job))
         self.monkeypatch.setenv("METHOD_DIR", str(self.method))
         printed = io.StringIO()

@@ -108,8 +108,8 @@ class Headers:
 
 
 def part(text: str) -> str:
-    """Without blanks, line breaks, control characters and `|`, which each become `_`."""
-    return "_".join("".join(c if c.isprintable() and c != "|" else " " for c in text).split())
+    """Blanks, line breaks, control characters, `|` and `>` become `_`, several together one."""
+    return "_".join("".join(c if c.isprintable() and c not in "|>" else " " for c in text).split())
 
 
 def fasta_letters(record: Record, *, gaps: bool) -> tuple[str, int]:

@@ -97,6 +97,15 @@ def test_a_missing_distance_is_refused_with_names_or_the_worst_record_left_out(t
     assert len(outcome.rows("records_used.jsonl")) == 6
 
 
+def test_records_that_are_alike_but_too_short_have_no_distance(tree: MethodRun) -> None:
+    records = [*five(), *(record(n, nuc="-" * 358 + WHOLE[358:]) for n in (6, 7))]
+    outcome = tree(records, alignment="as_uploaded", min_overlap=400)
+    refused(
+        outcome, "Pairs without a distance: 11 (min_overlap 11), such as TEST001-26.COI-5P with TEST006-26"
+    )
+    assert tree(records, alignment="as_uploaded", min_overlap=300).code == 0
+
+
 def test_too_few_records_with_distances_are_refused(tree: MethodRun) -> None:
     records = [record(n, nuc=nuc) for n, nuc in enumerate([*HALVES, HALVES[0]])]
     refused(tree(records, alignment="as_uploaded", undefined_distances="drop"), "of 3 records 2 are left")

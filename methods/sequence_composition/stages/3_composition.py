@@ -79,8 +79,8 @@ def codon_frame(job: Job, codes: Bytes) -> tuple[Any, int | None, list[Frame]]:
         job.note(
             "warning",
             "In every reading frame more than half of the sequences have stop codons "
-            f"({frame.sequences_with_stops:,} of {codes.shape[0]:,} at best), so no codon positions are told. "
-            f"Is genetic code {job.parameters['genetic_code']} right, and the marker a coding one?",
+            f"({frame.sequences_with_stops:,} of {codes.shape[0]:,} at best), so no codon positions are "
+            f"told. Is genetic code {job.parameters['genetic_code']} right, and the marker a coding one?",
         )
         return kept, None, found
     equal = [one for one in found if one.sequences_with_stops == frame.sequences_with_stops]

@@ -3,7 +3,15 @@
 from typing import Any
 
 import numpy as np
-from barcode.distances import DEFINED, REASONS, Rule, all_pairs, common_columns
+from barcode.distances import (
+    DEFINED,
+    MIN_OVERLAP,
+    REASONS,
+    Rule,
+    all_pairs,
+    common_columns,
+    group_rows,
+)
 from barcode.estimate import check, pairs_bytes, pairs_seconds
 from barcode.job import Job, RefusalError, read_jsonl, run_stage, write_jsonl
 from barcode.nj import neighbour_joining
@@ -55,14 +63,26 @@ def stage(job: Job) -> None:
 
 
 def distances(job: Job, codes: Bytes, rule: Rule) -> tuple[Any, Any]:
-    """The matrix, NaN where a distance is missing, and how many are, by reason."""
-    size = codes.shape[0]
-    matrix, reasons = np.zeros((size, size)), np.zeros(len(REASONS), np.int64)
-    for pairs in all_pairs(codes, rule):
-        matrix[pairs.i, pairs.j] = matrix[pairs.j, pairs.i] = pairs.distance
-        reasons += np.bincount(pairs.reason, minlength=len(REASONS))
-        job.progress(int(pairs.i.max(initial=0)), size, "comparing")
+    """The matrix, NaN where a distance is missing, and how many are, by reason.
+
+    Rows alike in their known bases are compared once; among themselves they are 0 apart, or too short for it.
+    """
+    kept = codes[:, common_columns(codes, rule.deletion)]
+    first, member = group_rows(kept, [0] * codes.shape[0])
+    weight = np.bincount(member)
+    small, reasons = np.zeros((first.size, first.size)), np.zeros(len(REASONS), np.int64)
+    for pairs in all_pairs(kept[first], rule):
+        small[pairs.i, pairs.j] = small[pairs.j, pairs.i] = pairs.distance
+        counts = weight[pairs.i] * weight[pairs.j]
+        reasons += np.bincount(pairs.reason, counts, len(REASONS)).astype(np.int64)
+        job.progress(int(weight[: pairs.i.max(initial=0) + 1].sum()), codes.shape[0], "comparing")
+    known = np.count_nonzero(kept[first] < AMBIGUOUS, axis=1)
+    short = (known < rule.min_overlap) & (weight > 1)
+    small[short, short] = np.nan
+    reasons[MIN_OVERLAP] += int((weight * (weight - 1) // 2)[short].sum())
     reasons[DEFINED] = 0
+    matrix = small if first.size == codes.shape[0] else small[np.ix_(member, member)]
+    np.fill_diagonal(matrix, 0.0)
     return matrix, reasons
 
 

@@ -102,7 +102,8 @@ def rooted(
         for child, length in below:
             made.length[child] = length
             waiting.append((child, node))
-    size, first = {}, {}
+    size: dict[int, int] = {}
+    first: dict[int, int] = {}
     for node in reversed(made.preorder()):
         children = made.children.get(node)
         size[node] = sum(size[child] for child in children) if children else 1

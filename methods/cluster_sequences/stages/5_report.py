@@ -21,8 +21,8 @@ NOTES = {
 }
 NOTE = (
     "A pair without a distance links nothing; with average and complete linkage it keeps two clusters "
-    "apart. These are clusters of this set at one threshold, no BINs: BOLD's RESL algorithm (Ratnasingham and "
-    "Hebert 2013, PLoS One 8:e66213) starts from single linkage at 2.2 % and then refines."
+    "apart. These are clusters of this set at one threshold, no BINs: BOLD's RESL algorithm (Ratnasingham "
+    "and Hebert 2013, PLoS One 8:e66213) starts from single linkage at 2.2 % and then refines."
 )
 
 

@@ -1,0 +1,87 @@
+"""What README.md tells a newcomer and the author of a method to type, typed as it stands there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.parts import require
+from tests.support.readme import README, blocks
+from tests.support.waiting import until
+
+ROOT = README.parent
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that looks like the repository's, with nothing in it that a run would change."""
+    folder = tmp_path_factory.mktemp("clone")
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    shutil.copytree(ROOT / "methods", folder / "methods")
+    return folder
+
+
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AIOANALYSIS_")}
+    return {**kept, "AIOANALYSIS_RUNTIME": "process", "COLUMNS": "200"}
+
+
+@pytest.fixture(scope="module")
+def dev(clone: Path) -> Iterator[None]:
+    """What `scripts/dev` leaves running."""
+    require("valkey")
+    with (clone / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [str(clone / ".venv/bin/aioanalysis"), "dev", "--port", "0"],
+            cwd=clone,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        until((clone / ".aioanalysis" / "dev.json").exists, within=60, what="dev is ready")
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0, (clone / "log").read_text(errors="replace")
+
+
+def typed(folder: Path, block: str) -> str:
+    """Run a block as a person's shell would, but stop at the first command that fails."""
+    path = {"PATH": f"{folder}/.venv/bin:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-eu"],
+        input=block,
+        cwd=folder,
+        env={**environment(), **path},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_the_first_job_runs_as_written(clone: Path, dev: None) -> None:
+    first, attached = blocks(README.read_text(), "### Your first job")
+    said = typed(clone, first)
+    assert "distance_summary" in said
+    assert "complete" in said
+    with zipfile.ZipFile(clone / "result.zip") as package:
+        assert {"analysis_report.html", "summary.tsv"} <= set(package.namelist())
+    assert "complete" in typed(clone, attached)
+
+
+def test_a_method_is_made_checked_and_tried_as_written(clone: Path) -> None:
+    [block] = blocks(README.read_text(), "## Writing a method")
+    typed(clone, block)
+    assert (clone / "methods" / "my_method" / "stages").is_dir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import secrets
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +18,8 @@ from aioanalysis.cli.findings import Finding, Status
 from aioanalysis.cli.sharedparts import job_store, storage
 from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
 from aioanalysis.settings import PREFIX, Settings
+
+SYSTEM_TOKEN_LENGTH: Final = 20
 
 Check = Callable[[Settings], AsyncIterator[Finding]]
 
@@ -59,6 +62,7 @@ _REACH: Final = {
     "job store": f"is the server running, and {PREFIX}REDIS_URL its address?",
     "storage": "can this host reach the account, and is the address right?",
     "record store": f"can this host reach {PREFIX}RECORDS_URL?",
+    "keys": f"can this host reach {PREFIX}IDENTITY_URL?",
     "runtime": f"is the engine running, may this user use its socket, is {PREFIX}DOCKER_HOST right?",
     "service": f"is `aioanalysis serve` running, and {PREFIX}SERVER its address?",
 }
@@ -93,24 +97,28 @@ async def record_store(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def keys(settings: Settings) -> AsyncIterator[Finding]:
-    if settings.keys_file is None and settings.system_token is None:
-        text = "nobody could sign in to `serve`; a worker needs no keys"
-        yield Finding("keys", Status.ABSENT, text, f"set {PREFIX}KEYS_FILE or {PREFIX}SYSTEM_TOKEN")
-        return
-    found = 0
-    if settings.keys_file is not None:
-        from aioanalysis.identity import keyfile
-
-        found = len(keyfile.entries(settings.keys_file))
-        if not found:
-            mend = "`aioanalysis keys add NAME` makes one"
-            yield Finding("keys", Status.WARNING, f"{settings.keys_file} holds no key", mend)
     token = settings.system_token.get_secret_value() if settings.system_token else ""
-    if token and len(token) < 20:
-        mend = "take 32 random characters"
-        yield Finding("keys", Status.WARNING, f"{PREFIX}SYSTEM_TOKEN is short and may be guessed", mend)
-    text = f"{found} keys, {'a' if token else 'no'} system token"
-    yield Finding("keys", Status.OK, text)
+    if settings.keys_file is None and settings.identity_url is None and not token:
+        names = ("KEYS_FILE", "IDENTITY_URL", "SYSTEM_TOKEN")
+        text = "nobody could sign in to `serve`; a worker needs no keys"
+        yield Finding("keys", Status.ABSENT, text, f"set one of {', '.join(PREFIX + name for name in names)}")
+        return
+    from aioanalysis.identity import keyfile, open_identity
+
+    async with open_identity(settings) as identity:
+        await identity.identify(f"doctor-{secrets.token_hex(16)}")  # a key that nobody holds
+    if settings.identity_url is not None:
+        yield Finding("keys", Status.OK, f"{settings.identity_url} answers")
+    if settings.keys_file is not None:
+        found = len(keyfile.entries(settings.keys_file))
+        mend = None if found else "`aioanalysis keys add NAME` makes one"
+        status = Status.OK if found else Status.WARNING
+        yield Finding("keys", status, f"{settings.keys_file} holds {found or 'no'} keys", mend)
+    if token:
+        short = len(token) < SYSTEM_TOKEN_LENGTH
+        mend = "take 32 random characters" if short else None
+        text = f"the system token is {'short and may be guessed' if short else 'set'}"
+        yield Finding("keys", Status.WARNING if short else Status.OK, text, mend)
 
 
 async def methods(settings: Settings) -> AsyncIterator[Finding]:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, DownloadColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from aioanalysis.cli import runs
-from aioanalysis.cli.output import console, print_json, print_table
+from aioanalysis.cli.output import console, print_json, print_table, progress
 from aioanalysis.client import AnalysisClient, JobJson, open_client
 from aioanalysis.errors import Invalid, Misconfigured
 from aioanalysis.settings import PREFIX, Settings, load
@@ -154,9 +154,8 @@ def result(
         job = await client.job(job_id)
         name = f"{job['title']}.{job_id}{f'-{frame}' if frame else ''}{'.failed' if failed else ''}.zip"
         target = output or Path(name)
-        with Progress(
-            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=console, disable=as_json
-        ) as bar:
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+        with progress(*columns, show=not as_json) as bar:
             task = bar.add_task(target.name, total=None)
             return await client.result(
                 job_id,
@@ -235,13 +234,7 @@ def parameters(pairs: list[str], text: str | None) -> dict[str, Any]:
 
 
 async def _watch(client: AnalysisClient, job: JobJson) -> JobJson:
-    with Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    ) as bar:
+    with progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as bar:
         task = bar.add_task(f"{job['id']} {job['state']}", total=None)
 
         def changed(now: JobJson) -> None:

@@ -7,9 +7,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress, ProgressColumn
 from rich.table import Table
 
 console = Console()
+
+
+def progress(*columns: ProgressColumn, show: bool = True) -> Progress:
+    """A progress bar on standard error, gone when it ends; nothing at all where that is no terminal."""
+    errors = Console(stderr=True)
+    shown = show and errors.is_terminal
+    return Progress(
+        *columns, console=errors if shown else Console(quiet=True), disable=not shown, transient=True
+    )
 
 
 def print_json(value: Any) -> None:

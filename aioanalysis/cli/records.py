@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
 from aioanalysis import conversion
 from aioanalysis.cli import files
-from aioanalysis.cli.output import print_json, print_table
+from aioanalysis.cli.output import print_json, print_table, progress
 from aioanalysis.conversion.detection import HEAD_BYTES, Format, detect, require_text
 from aioanalysis.conversion.findings import KINDS, Finding, Findings
 from aioanalysis.conversion.rows import Record
@@ -76,7 +75,15 @@ def convert(
     with ExitStack() as stack:
         sink = stack.enter_context(files.written(output))
         told = stack.enter_context(files.written(report)) if report else None
-        bar = stack.enter_context(_progress(show=not as_json))
+        bar = stack.enter_context(
+            progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                DownloadColumn(),
+                TimeRemainingColumn(),
+                show=not as_json,
+            )
+        )
         done = [_convert(path, form, marker, sink, told, bar) for path in inputs]
     unread = sum(one.findings.unread for one in done)
     if as_json:
@@ -153,19 +160,6 @@ def _require_apart(inputs: list[Path], *outputs: Path | None) -> None:
         if path.resolve() in seen:
             raise Invalid(f"{path} is named twice: it would be written over")
         seen.add(path.resolve())
-
-
-def _progress(*, show: bool) -> Progress:
-    errors = Console(stderr=True)
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-        console=errors,
-        disable=not (show and errors.is_terminal),
-        transient=True,
-    )
 
 
 def _print(done: list[Converted], output: Path) -> None:

@@ -197,8 +197,7 @@ def test_five_thousand_records(method: Method, title: str) -> None:
 def test_real_records_go_through(method: Method, reference: Any, title: str) -> None:
     outcome = method(title)(reference / "data" / "streptocephalus.bcdm.jsonl", **METHODS[title])
     sound(outcome)
-    refusals = {"geographic_distance"}  # hardly any of these records has a place
-    assert outcome.code == 0 or title in refusals, outcome.printed
+    assert outcome.code == 0, outcome.printed
 
 
 @pytest.mark.parametrize("title", METHODS)

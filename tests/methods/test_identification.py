@@ -50,6 +50,11 @@ def one(outcome: Outcome) -> dict[str, str]:
     return row
 
 
+def changed(nuc: str, at: int, letters: int) -> str:
+    others = "".join("ACGT"[("ACGT".index(letter) + 1) % 4] for letter in nuc[at : at + letters])
+    return nuc[:at] + others + nuc[at + letters :]
+
+
 # --- statuses ---
 
 
@@ -195,16 +200,28 @@ def test_identity_and_overlap_are_those_of_a_pairwise_alignment() -> None:
     pieces = []
     for n in range(30):
         text = mutated(WHOLE, n, 0.02 * (n % 5))
-        begin, cut = int(random.integers(0, 60)), int(random.integers(200, 400))
+        begin, cut = (
+            int(random.integers(0, 60)),
+            int(random.integers(200, 400) if n % 2 else random.integers(590, 640)),
+        )
         text = text[begin:cut] + text[cut + 3 * (n % 3) :]
         pieces.append(read_sequence(text))
     library, query = Library(pieces), read_sequence(WHOLE[30:])
-    hits = library.compare(query, np.arange(30), 1)
+    hits = library.compare(query, np.arange(30), 1, floor=88)
     assert hits.target.size == 30
     for target, sites, differences in zip(hits.target, hits.sites, hits.differences, strict=True):
         pair = aligner.align(query.tobytes().decode(), pieces[target].tobytes().decode())[0]
         columns = [(a, b) for a, b in zip(pair[0], pair[1], strict=True) if "-" not in (a, b)]
         assert (sites, differences) == (len(columns), sum(a != b for a, b in columns))
+
+
+def test_more_haplotypes_than_candidates_hide_no_second_name(method: Method) -> None:
+    """150 sequences of one species nearer than the one of another, which is within the threshold too."""
+    near = [(f"N{n}|Aus bus", WHOLE[:640] + "ACGT"[n % 4] * (n % 3) + WHOLE[640:]) for n in range(9)]
+    many = [(f"M{n}|Aus bus", changed(WHOLE, n, 1)) for n in range(150)]
+    other = [("OTHER|Aus cus", changed(WHOLE, 300, 3))]
+    found = one(method("identification")([placed(1, nuc=WHOLE)], reference=fasta(*near, *many, *other)))
+    assert (found["status"], found["hits_within_threshold"]) == ("ambiguous", "160")
 
 
 def test_the_second_pass_finds_what_the_first_cannot(method: Method) -> None:

@@ -18,7 +18,9 @@ from .star import BATCH_CELLS, END, END_MOST, WINDOW, WINDOW_MOST, by_programmin
 
 Ints = NDArray[np.int64]
 CANDIDATES = 100
-ALIGNED = 25  # candidates aligned by programming for one query, those with most shared words first
+ALIGNED = 10  # candidates of little likeness aligned by programming for one query, the likeliest first
+NEAR = 0.1  # share of differences up to which a few of them together are a sign of a gap
+NEAR_WINDOW_MOST, NEAR_ENDS = 12, ((6, 3), (8, 3), (12, 4), (18, 6), (24, 8))  # letters, and most differences
 PLACING = 8  # length of the words that place a candidate on a diagonal
 
 
@@ -69,13 +71,19 @@ class Library:
             self.indexes[size] = WordIndex(self, size)
         return self.indexes[size]
 
-    def compare(self, query: Bytes, targets: Ints, min_overlap: int) -> Hits:
-        """The query with each target; no hits are those with fewer common sites, or without a clear place."""
+    def compare(self, query: Bytes, targets: Ints, min_overlap: int, floor: float = 0.0) -> Hits:
+        """The query with each target; no hits are those with fewer common sites, or without a clear place.
+
+        What cannot reach an identity of `floor` (%) by its words is not aligned: it need not be a hit.
+        """
         if not targets.size:
             return Hits(target=targets, sites=targets, differences=targets)
         codes = encode(query)
-        sites, differences, clear = self.on_diagonals(codes, targets)
-        unclear = np.flatnonzero(~clear)[:ALIGNED]
+        sites, differences, clear, shared = self.on_diagonals(codes, targets)
+        unclear = np.flatnonzero(~clear)
+        unlike = 1 - floor / 100
+        wanted = (1 - PLACING * unlike) * sites[unclear] / 2
+        unclear = unclear[shared[unclear] >= wanted] if unlike < 1 / PLACING else unclear[:ALIGNED]
         size = max(1, BATCH_CELLS // ((int(self.lengths[targets].max()) + 1) * (query.size + 1)))
         for start in range(0, unclear.size, size):
             batch = unclear[start : start + size]
@@ -87,9 +95,9 @@ class Library:
         good = clear & (sites >= min_overlap)
         return Hits(target=targets[good], sites=sites[good], differences=differences[good])
 
-    def on_diagonals(self, query: Bytes, targets: Ints) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-        """Sites, differences, and whether the placement without gaps is clearly right, for each target."""
-        diagonal, clear = self.diagonals(query, targets)
+    def on_diagonals(self, query: Bytes, targets: Ints) -> tuple[Ints, Ints, NDArray[np.bool_], Ints]:
+        """Of each: sites, differences, whether the place without gaps is clearly right, shared words."""
+        diagonal, clear, shared = self.diagonals(query, targets)
         places = np.arange(query.size)[None, :] - diagonal[:, None]  # of each query base in the target
         inside = (places >= 0) & (places < self.lengths[targets][:, None])
         theirs = self.codes[np.where(inside, self.starts[targets][:, None] + places, 0)]
@@ -97,18 +105,23 @@ class Library:
         differs = known & (theirs != query[None, :])
         sums = np.zeros((targets.size, query.size + 1), np.int64)
         np.cumsum(differs, axis=1, out=sums[:, 1:])
+        sites = known.sum(axis=1)
+        near = sums[:, -1] <= NEAR * sites
         if query.size >= WINDOW:
-            clear &= (sums[:, WINDOW:] - sums[:, :-WINDOW]).max(axis=1) <= WINDOW_MOST
+            dense = (sums[:, WINDOW:] - sums[:, :-WINDOW]).max(axis=1)
+            clear &= dense <= np.where(near, NEAR_WINDOW_MOST, WINDOW_MOST)
         begin = np.maximum(diagonal, 0)
         stop = np.clip(diagonal + self.lengths[targets], 0, query.size)
         clear &= stop - begin >= np.minimum(50, np.minimum(self.lengths[targets], query.size) // 2)
         rows = np.arange(targets.size)
-        for edge in (np.minimum(begin, query.size), np.maximum(stop - END, 0)):
-            clear &= sums[rows, np.minimum(edge + END, query.size)] - sums[rows, edge] <= END_MOST
-        return known.sum(axis=1), sums[:, -1].copy(), clear
+        for length, most, of in ((END, END_MOST, ~near), *((*one, near) for one in NEAR_ENDS)):
+            for edge in (np.minimum(begin, query.size), np.maximum(stop - length, 0)):
+                found = sums[rows, np.minimum(edge + length, query.size)] - sums[rows, edge]
+                clear &= ~of | (found <= most)
+        return sites, sums[:, -1].copy(), clear, shared
 
-    def diagonals(self, query: Bytes, targets: Ints) -> tuple[Ints, NDArray[np.bool_]]:
-        """Query position minus target position of most shared words, and whether no other comes near."""
+    def diagonals(self, query: Bytes, targets: Ints) -> tuple[Ints, NDArray[np.bool_], Ints]:
+        """Query place minus target place of most shared words, whether no other comes near, shared words."""
         found = words(query, PLACING)
         values, first, counts = np.unique(found, return_index=True, return_counts=True)
         position = np.full(4**PLACING + 1, -1, np.int64)  # the last one is for words with an unknown base
@@ -123,10 +136,12 @@ class Library:
             shared = np.flatnonzero(mine >= 0)
             tally[row] = np.bincount(mine[shared] - shared + longest, minlength=span)
         rows = np.arange(targets.size)
+        words_shared = tally.sum(axis=1)
         best = tally.argmax(axis=1)
         most = tally[rows, best]
         tally[rows, best] = 0
-        return best - longest, (most > 0) & (tally.max(axis=1) < np.maximum(8, most // 3))
+        single = (most > 0) & (tally.max(axis=1) < np.maximum(12, most // 2))
+        return best - longest, single, words_shared
 
 
 class WordIndex:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from barcode import programs
 from barcode.job import Job, RefusalError, read_jsonl, run_stage, write_jsonl
-from barcode.search import Hits, Library, index_bytes
+from barcode.search import CANDIDATES, Hits, Library, index_bytes
 from barcode.sequences import Bytes, reverse_complement
 from barcode.size import must_fit
 
@@ -120,10 +120,9 @@ def search(
 ) -> Iterator[dict[str, object]]:
     """Hits of each search, in order: library sequence, sites, differences, whether on the other strand."""
     chosen = job.parameters
-    floors = (
-        max(chosen["first_identity_percent"], chosen["second_identity_percent"]),
-        chosen["second_identity_percent"],
-    )
+    floor, match = chosen["second_identity_percent"], chosen["match_identity_percent"]
+    # Not above the match, or a second name within the threshold could be missed.
+    floors = (max(min(chosen["first_identity_percent"], match), floor), floor)
     queries = [np.frombuffer(letters, np.uint8) for letters, _ in keys]
     given: dict[int, Any] = {1: {}, 2: {}}
     if engine != "builtin":
@@ -133,8 +132,7 @@ def search(
         given[1] = ask(engine, folder, queries, range(len(keys)), floors[0], first=True)
     first: list[Found] = []
     for number, (query, (_, own)) in enumerate(zip(queries, keys, strict=True)):
-        forward, backward = pick(subject, query, given[1].get(number, {}), engine, FIRST_WORD)
-        first.append(compare(subject, query, own, forward, backward, floors[0], chosen["min_overlap"]))
+        first.append(first_pass(subject, query, own, given[1].get(number, {}), engine, floors[0], chosen))
         job.progress(number // 2, len(keys), "first pass")
     again = [number for number, found in enumerate(first) if not found]
     if engine != "builtin" and again:
@@ -150,6 +148,29 @@ def search(
         job.progress((len(keys) + number) // 2, len(keys), "second pass")
 
 
+def first_pass(
+    subject: Subject,
+    query: Bytes,
+    own: int,
+    given: dict[int, bool],
+    engine: str,
+    floor: float,
+    chosen: dict[str, Any],
+) -> Found:
+    """More candidates are looked at for as long as even the unlikeliest ones are within the threshold."""
+    most = CANDIDATES
+    while True:
+        forward, backward = pick(subject, query, given, engine, FIRST_WORD, most)
+        found = compare(subject, query, own, forward, backward, floor, chosen["min_overlap"])
+        last = set(forward[-max(1, most // 10) :].tolist())
+        near = {
+            hit[0] for hit in found if 100 * (hit[1] - hit[2]) / hit[1] >= chosen["match_identity_percent"]
+        }
+        if engine != "builtin" or forward.size < most or not last & near:
+            return found
+        most *= 4
+
+
 def ask(
     engine: str, folder: Path, queries: list[Bytes], numbers: Sequence[int], identity: float, *, first: bool
 ) -> programs.Found:
@@ -160,7 +181,7 @@ def ask(
 
 
 def pick(
-    subject: Subject, query: Bytes, given: dict[int, bool], engine: str, size: int
+    subject: Subject, query: Bytes, given: dict[int, bool], engine: str, size: int, most: int = CANDIDATES
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Candidates on the query's strand, and on the other one.
 
@@ -172,7 +193,7 @@ def pick(
         return np.array(found[False], np.int64), np.array(found[True], np.int64)
     index = subject.library.index(size)
     if size == FIRST_WORD:
-        return index.candidates(query)[0], none
+        return index.candidates(query, most)[0], none
     (ahead, shared), (across, shared_across) = map(index.candidates, (query, reverse_complement(query)))
     return (none, across) if shared_across > shared else (ahead, none)
 
@@ -188,7 +209,7 @@ def compare(
 ) -> Found:
     best: dict[int, tuple[int, int, int, bool]] = {}
     for letters, targets, reverse in ((query, forward, False), (reverse_complement(query), backward, True)):
-        hits = subject.library.compare(letters, targets[targets != own], min_overlap)
+        hits = subject.library.compare(letters, targets[targets != own], min_overlap, floor)
         for hit in listed(hits, reverse):
             identity = 100 * (hit[1] - hit[2]) / hit[1]
             before = best.get(hit[0])

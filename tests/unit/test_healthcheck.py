@@ -29,7 +29,7 @@ def answering(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     with HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield {"AIOANALYSIS_PORT": str(server.server_port), "AIOANALYSIS_HOST": "0.0.0.0"}  # noqa: S104
+        yield {"AIOANALYSIS_PORT": str(server.server_port), "AIOANALYSIS_HOST": "0.0.0.0"}
         server.shutdown()
         thread.join()
 

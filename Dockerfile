@@ -26,7 +26,6 @@ RUN groupadd --gid 10001 aioanalysis \
   && install -d -o 10001 -g 10001 -m 0750 /var/lib/aioanalysis /etc/aioanalysis \
   && install -o 10001 -g 10001 -m 0600 /dev/null /etc/aioanalysis/keys
 COPY --from=build /opt/aioanalysis /opt/aioanalysis
-COPY methods /methods
 ENV PATH=/opt/aioanalysis/bin:$PATH \
   AIOANALYSIS_DATA_DIR=/var/lib/aioanalysis \
   AIOANALYSIS_HOST=0.0.0.0 \
@@ -36,5 +35,6 @@ USER 10001:10001
 WORKDIR /var/lib/aioanalysis
 EXPOSE 8080
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["python3", "-m", "aioanalysis.healthcheck", "serve"]
+COPY methods /methods
 ENTRYPOINT ["aioanalysis"]
 CMD ["serve"]

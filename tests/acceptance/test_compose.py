@@ -34,7 +34,7 @@ class Stack:
     def server(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def run(self, *arguments: str, check: bool = True) -> str:
+    def run(self, *arguments: str) -> str:
         """`scripts/compose ARGUMENTS`; what it printed."""
         done = subprocess.run(
             [self.script, *arguments],
@@ -45,20 +45,34 @@ class Stack:
             timeout=240,
             check=False,
         )
-        assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
         return done.stdout
 
-    def inside(self, service: str, *command: str, check: bool = True) -> str:
-        return self.run("exec", "-T", service, *command, check=check)
+    def containers(self, service: str | None = None) -> list[str]:
+        """Ids of the project's containers (or of a service's), ended ones too."""
+        labels = [f"com.docker.compose.project={self.project}"]
+        labels += [f"com.docker.compose.service={service}"] if service else []
+        filters = [argument for label in labels for argument in ("--filter", f"label={label}")]
+        return _output("docker", "ps", "--all", "--quiet", *filters).split()
+
+    def inside(self, service: str, *command: str) -> str:
+        """What a command in a service's container printed, whatever its exit code."""
+        done = subprocess.run(
+            ["docker", "exec", self.containers(service)[0], *command],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return done.stdout
 
     def states(self) -> dict[str, str]:
-        """Containers by service, with their health (or state where they have none)."""
+        """By service its container's health, or its state where it has none."""
         template = (
             '{{index .Config.Labels "com.docker.compose.service"}} '
             "{{if .State.Health}}{{.State.Health.Status}}{{else}}{{.State.Status}} {{.State.ExitCode}}{{end}}"
         )
-        ids = self.run("ps", "-q", "-a").split()
-        lines = _output("docker", "inspect", "--format", template, *ids).splitlines() if ids else []
+        lines = _output("docker", "inspect", "--format", template, *self.containers()).splitlines()
         return dict(line.split(" ", 1) for line in lines)
 
 
@@ -106,7 +120,7 @@ def test_secrets_are_fresh_and_nobody_elses(stack: Stack) -> None:
 async def test_a_job_runs_through_the_stack_and_outlives_a_killed_job_store(
     stack: Stack, tmp_path: Path
 ) -> None:
-    key = stack.inside("api", "aioanalysis", "keys", "add", "ada").strip()
+    key = stack.run("exec", "-T", "api", "aioanalysis", "keys", "add", "ada").strip()
     async with open_client(stack.server, key) as client:
         job = await client.submit("noop", recordset="records")
         ended = await client.wait(job["id"], timeout=60)
@@ -115,8 +129,7 @@ async def test_a_job_runs_through_the_stack_and_outlives_a_killed_job_store(
         with zipfile.ZipFile(tmp_path / "result.zip") as package:
             assert package.testzip() is None
 
-        redis = stack.run("ps", "-q", "redis").strip()
-        _output("docker", "kill", redis)
+        _output("docker", "kill", *stack.containers("redis"))
         stack.run("up", "--detach", "redis")
         await eventually(lambda: _is_complete(client, job["id"]), within=20, what="the job is there again")
 
@@ -141,7 +154,7 @@ async def test_every_container_is_well_and_says_so(stack: Stack) -> None:
 
 @pytest.mark.parametrize(("service", "process"), [("api", "serve"), ("worker", "worker")])
 def test_the_doctor_finds_nothing_wrong_in_it(stack: Stack, service: str, process: str) -> None:
-    found = json.loads(stack.inside(service, "aioanalysis", "doctor", process, "--json", check=False))
+    found = json.loads(stack.inside(service, "aioanalysis", "doctor", process, "--json"))
     assert [f for f in found["findings"] if f["status"] == "wrong"] == []
     assert found["well"]
 

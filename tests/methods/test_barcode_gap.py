@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from barcode.sequences import encode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.methods.conftest import MethodRun, Outcome, read_csv
+from tests.methods.conftest import ROOT, MethodRun, Outcome, read_csv
 from tests.methods.test_alignment import mutated, random_sequence
 from tests.methods.test_distance_summary import record, reference_records
 from tests.methods.test_distances import MODELS
@@ -200,3 +202,23 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(cut.nearest, whole.nearest)
     assert np.array_equal(cut.record_nearest, whole.record_nearest, equal_nan=True)
     assert np.array_equal(cut.record_max_within, whole.record_max_within, equal_nan=True)
+
+
+SAMPLES = (
+    "barcode_gap",
+    "cluster_sequences",
+    "taxon_id_tree",
+    "diagnostic_characters",
+    "sequence_composition",
+)
+
+
+@pytest.mark.parametrize("title", SAMPLES)
+def test_the_sample_is_what_its_readme_says(tmp_path: Path, title: str) -> None:
+    sample = ROOT / "methods" / title / "sample"
+    command = (sample / "README.md").read_text(encoding="utf-8").split("`")[3].split()
+    assert command[0] == "scripts/simulate_records"
+    made = tmp_path / "records.jsonl"
+    script = [sys.executable, str(ROOT / command[0]), *command[1:-1], str(made)]
+    subprocess.run(script, check=True, capture_output=True)
+    assert made.read_bytes() == (sample / "records.jsonl").read_bytes()

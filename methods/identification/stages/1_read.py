@@ -120,6 +120,12 @@ def refuse(job: Job, selector: Selector, roles: dict[str, int], library: int, le
             + left_out
             + markers_told(selector, marker)
         )
+    code = job.parameters["reference_recordset"].strip()
+    if not library and code:
+        raise RefusalError(
+            f"The library is empty: none of the {selector.used} records that can be used carries the "
+            f"recordset code {code}." + left_out
+        )
     if not library:
         raise RefusalError(
             f"The library is empty: no record of the reference can be used for {marker}."

@@ -195,3 +195,4 @@ def test_groups_that_are_one_branch_are_told_from_those_that_are_not() -> None:
     assert together(tree, order, np.array([0, 0, 1, 1])).tolist() == [True, True]
     assert together(tree, order, np.array([0, 1, 0, 1])).tolist() == [False, False]
     assert together(tree, order, np.array([-1, 0, -1, -1])).tolist() == [True]
+    assert together(tree, order, np.array([0, 0, -1, 0])).tolist() == [True]

@@ -114,24 +114,26 @@ def rooted(
 
 
 def together(tree: Tree, order: Sequence[int], groups: np.ndarray) -> np.ndarray:
-    """For each group (a number for each tip, -1 for none) whether one branch holds it and nothing else."""
+    """For each group whether the smallest branch that holds it holds no tip of another group.
+
+    `groups` has a number for each tip, -1 for none: such a tip speaks against nothing.
+    """
     place = {tip: n for n, tip in enumerate(order)}
     low: dict[int, int] = {}
     high: dict[int, int] = {}
-    spans = set()
+    above: dict[int, int] = {}
     for node in reversed(tree.preorder()):
         children = tree.children.get(node)
         low[node] = min(low[child] for child in children) if children else place[node]
         high[node] = max(high[child] for child in children) if children else place[node]
-        spans.add((low[node], high[node]))
-    count = int(groups.max(initial=-1)) + 1
-    found = np.zeros(count, np.bool_)
+        above.update(dict.fromkeys(children or (), node))
+    found = np.zeros(int(groups.max(initial=-1)) + 1, np.bool_)
     of_place = groups[np.array(order, np.int64)]
-    for group in range(count):
+    for group in range(found.size):
         places = np.flatnonzero(of_place == group)
-        found[group] = (
-            places.size > 0
-            and (int(places[0]), int(places[-1])) in spans
-            and (places[-1] - places[0] + 1 == places.size)
-        )
+        node = order[int(places[0])]
+        while high[node] < places[-1]:
+            node = above[node]
+        inside = of_place[low[node] : high[node] + 1]
+        found[group] = bool(np.isin(inside, (-1, group)).all())
     return found

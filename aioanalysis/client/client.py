@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Final, TypedDict
+from typing import Any, Final, TypedDict
 
+import aiofiles
 import aiohttp
+from aiofiles.threadpool.binary import AsyncBufferedIOBase
 
 from aioanalysis.aio import in_thread
 from aioanalysis.errors import AnalysisError, Unavailable
@@ -246,9 +248,11 @@ class AnalysisClient:
         """
         path = f"/v1/jobs/{job_id}/{'failed-result' if failed else 'result'}"
         part = target.with_name(target.name + ".part")
-        async with self._request("GET", path, query=_of_frame(frame)) as response:
-            with await in_thread(part.open, "wb") as file:
-                size, sha256 = await _save(response, file, on_progress)
+        async with (
+            self._request("GET", path, query=_of_frame(frame)) as response,
+            aiofiles.open(part, "wb") as file,
+        ):
+            size, sha256 = await _save(response, file, on_progress)
         told = response.headers.get("ETag", "").strip('"')
         verified = told == sha256
         if len(told) == len(sha256) and not verified:
@@ -310,16 +314,14 @@ class AnalysisClient:
 
 
 async def _save(
-    response: aiohttp.ClientResponse, file: IO[bytes], on_progress: Callable[[int, int], None] | None
+    response: aiohttp.ClientResponse,
+    file: AsyncBufferedIOBase,
+    on_progress: Callable[[int, int], None] | None,
 ) -> tuple[int, str]:
     digest, size = hashlib.sha256(), 0
-
-    def take(chunk: bytes) -> None:
-        digest.update(chunk)
-        file.write(chunk)
-
     async for chunk in response.content.iter_chunked(CHUNK):
-        await in_thread(take, chunk)
+        digest.update(chunk)
+        await file.write(chunk)
         size += len(chunk)
         if on_progress is not None:
             on_progress(size, response.content_length or size)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import structlog
 from aiohttp import ClientSession, web
+from yarl import URL
 
 from aioanalysis.api.app import ENDPOINTS, LINGERING_SECONDS, create_app
 from aioanalysis.api.context import STORE_SECONDS
@@ -425,13 +426,17 @@ async def test_a_fault_of_ours_is_a_500_that_tells_nothing_and_is_logged(
     assert lines[0]["exc_info"]
 
 
+ENDING = [endpoint for endpoint in ENDPOINTS if endpoint.path != "/v1/events"]
+"""Whose answers end by themselves; the stream of events has its tests in test_api_live.py."""
+
+
 async def test_every_get_answers_head_without_a_body(api: Api) -> None:
     package = make_zip({"analysis_report.html": b"<p>", "job.log": b"done"})
     job = await api.complete_job(package, title="noop")
     await api.storage.write(Container.RESULTS, sidecar_name(stem_of(job), Ending.COMPLETE), b"{}")
     failed = await api.add_job(state=State.FAILED, error=JobError(reason=Reason.STAGE, message="m"))
     await api.add_result(failed, package, Ending.FAILED)
-    for endpoint in ENDPOINTS:
+    for endpoint in ENDING:
         if endpoint.method != "GET":
             continue
         used = failed if "failed" in endpoint.path else job
@@ -530,10 +535,14 @@ async def test_a_hostile_body_is_a_4xx_that_stores_nothing(
 @pytest.mark.parametrize("query", QUERIES, ids=range(len(QUERIES)))
 async def test_a_hostile_query_is_never_a_fault_of_ours(api: Api, query: str) -> None:
     job = await api.add_job()
-    for endpoint in ENDPOINTS:
+    for endpoint in ENDING:
         if endpoint.method == "GET":
             path = address(endpoint, job.id)
             assert (await api.get(f"{path}?{query}")).status < 500
+    key = {"Authorization": f"Bearer {api.keys['ann']}"}
+    events = URL(f"{api.url}/v1/events?{query}", encoded=True)
+    async with api.session.get(events, headers=key) as stream:
+        assert stream.status < 500
 
 
 @pytest.mark.parametrize(
@@ -551,7 +560,7 @@ async def test_a_hostile_query_is_never_a_fault_of_ours(api: Api, query: str) ->
 )
 async def test_hostile_headers_are_never_a_fault_of_ours(api: Api, line: str) -> None:
     job = await api.complete_job(make_zip({"analysis_report.html": b"<p>"}), title="noop")
-    for endpoint in ENDPOINTS:
+    for endpoint in ENDING:
         path = address(endpoint, job.id)
         method = "GET" if endpoint.method == "DELETE" else endpoint.method
         request = api.head(method, path, line, "Content-Length: 2", by="system") + b"{}"

@@ -6,7 +6,6 @@ import asyncio
 import json
 import shutil
 import subprocess
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,8 @@ from tests.support.runs import (
 from tests.support.waiting import eventually
 
 USER = (65534, 65534)
+
+SLOW_DOCKERFILE = "ARG BASE_IMAGE\nFROM $BASE_IMAGE\nRUN sleep 2 # {}\n"
 
 
 class Bench:
@@ -124,9 +125,7 @@ async def test_nothing_is_paid_for_a_method_that_has_not_changed(bench: Bench) -
     method = await bench.write()
     first = await bench.runtime.build(method)
     bench.proxy.requests.clear()
-    began = time.monotonic()
     second = await bench.runtime.build(await bench.load())
-    assert time.monotonic() - began < 0.1
     assert (first.built, second.built, second.id) == (True, False, first.id)
     assert len(bench.proxy.requests) <= 2
     assert first.base is not None
@@ -150,7 +149,7 @@ async def test_after_a_rebuild_that_fails_the_older_image_does_not_run(bench: Be
 
 
 async def test_one_digest_is_built_once_for_all_who_ask_at_the_same_time(bench: Bench) -> None:
-    method = await bench.write()
+    method = await bench.write(dockerfile=SLOW_DOCKERFILE.format(bench.unique))
     builds = [asyncio.create_task(bench.runtime.build(method)) for _ in range(5)]
     await eventually(lambda: bench.asked("/build?"), within=10)
     builds[0].cancel()
@@ -161,7 +160,7 @@ async def test_one_digest_is_built_once_for_all_who_ask_at_the_same_time(bench: 
 
 
 async def test_a_build_that_nobody_waits_for_is_given_up_and_can_be_had_again(bench: Bench) -> None:
-    slow = await bench.write(dockerfile=f"ARG BASE_IMAGE\nFROM $BASE_IMAGE\nRUN sleep 2 # {bench.unique}\n")
+    slow = await bench.write(dockerfile=SLOW_DOCKERFILE.format(bench.unique))
     build = asyncio.create_task(bench.runtime.build(slow))
     await eventually(lambda: bench.asked("/build?"), within=10)
     build.cancel()

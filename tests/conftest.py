@@ -18,6 +18,7 @@ from typing import Any
 import hypothesis
 import pytest
 import pytest_asyncio
+import structlog
 
 from tests.support.parts import require
 from tests.support.servers import Azurite, RedisServer, TlsRedisServer
@@ -146,6 +147,13 @@ async def _end(tasks: set[asyncio.Task[Any]]) -> list[str]:
     if running:
         await asyncio.wait(running, timeout=5)
     return sorted(f"{task.get_name()}: {task.get_coro()}" for task in running)
+
+
+@pytest.fixture(autouse=True)
+def _log_to_this_test() -> Iterator[None]:
+    """A test that sets up logging does so for itself: its stream is closed when the next one logs."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(autouse=True)

@@ -74,8 +74,9 @@ class KeyEntry:
 class KeyFileIdentity:
     """The keys of `path` and the system token, each of which may be missing.
 
-    The file is looked at again after `recheck_seconds`, so that a key added or removed counts without a
-    restart; one that cannot be read then leaves the keys as they were, with the reason in the log.
+    The file is looked at again after `recheck_seconds`, and at once for a key that is not known, so that one
+    added or removed counts without a restart; a file that cannot be read then leaves the keys as they were,
+    with the reason in the log.
     """
 
     def __init__(
@@ -99,8 +100,14 @@ class KeyFileIdentity:
             ]
 
     async def identify(self, key: str) -> User | None:
-        """Looks at every key, whichever fits, so that the time taken tells nothing."""
         await self._look_again()
+        user = self._holder(key)
+        if user is None and await self._look_again(at_once=True):
+            user = self._holder(key)
+        return user
+
+    def _holder(self, key: str) -> User | None:
+        """Looks at every key, whichever fits, so that the time taken tells nothing."""
         presented = digest(key)
         holder = None
         for known, user in (*self._holders, *self._system):
@@ -108,19 +115,21 @@ class KeyFileIdentity:
                 holder = user
         return holder
 
-    async def _look_again(self) -> None:
+    async def _look_again(self, *, at_once: bool = False) -> bool:
+        """Read the file if it has changed, when that is due or asked for; whether it was read."""
         now = asyncio.get_running_loop().time()
-        if self._path is None or now < self._next_look:
-            return
+        if self._path is None or (now < self._next_look and not at_once):
+            return False
         self._next_look = now + self._recheck_seconds
         if await in_thread(_version, self._path) == self._version:
-            return
+            return False
         try:
             await self.load()
         except Misconfigured as error:
             log.error("key_file_not_read", reason=str(error), keys_kept=len(self._holders))
-        else:
-            log.info("key_file_read", file=str(self._path), keys=len(self._holders))
+            return False
+        log.info("key_file_read", file=str(self._path), keys=len(self._holders))
+        return True
 
 
 def digest(key: str) -> bytes:

@@ -393,3 +393,13 @@ def test_keys_added_at_the_same_time_are_all_there(path: Path):
     for editor in editors:
         editor.join()
     assert len(keyfile.entries(path)) == 30
+
+
+async def test_a_key_just_added_counts_at_once(path: Path) -> None:
+    first = given(path, "ana")
+    identity = KeyFileIdentity(path, recheck_seconds=3600)
+    await identity.load()
+    assert await identity.identify(first) == User(name="ana")
+    second = given(path, "ben")
+    assert await identity.identify(second) == User(name="ben")
+    assert await identity.identify("nobody's") is None

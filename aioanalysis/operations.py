@@ -211,9 +211,15 @@ class Operations:
         administrator's to release.
         """
 
+        frees_method = False
+
         def decide(job: Job) -> Job:
-            if action is Action.UNBLOCK and not user.sees_all:
-                _refuse_wrangled_method(job)
+            nonlocal frees_method
+            frees_method = action is Action.UNBLOCK and is_held(job)
+            if frees_method and not user.sees_all:
+                raise Forbidden(
+                    f"{job.title} is held because its packages fail; an administrator can release it"
+                )
             return act(
                 job,
                 action,
@@ -224,11 +230,10 @@ class Operations:
             )
 
         try:
-            before = await self.jobs.get(job_id)
             job = await self.change(job_id, decide)
         except Missing:
             raise NotFound(f"there is no job {job_id}") from None
-        if action is Action.UNBLOCK and before is not None and is_held(before):
+        if frees_method:
             await self.jobs.clear_method_health(job.title)
         log.info("job_acted_on", job_id=job.id, action=action.value, state=job.state.value, by=user.name)
         await self.bell.ring()
@@ -324,8 +329,3 @@ def _first_frames(new: NewJob, *, method_is_held: bool) -> tuple[Frame, ...]:
         Frame(number=number, params=params, phase=phase, holds=holds)
         for number, params in enumerate(new.frames, start=1)
     )
-
-
-def _refuse_wrangled_method(job: Job) -> None:
-    if is_held(job):
-        raise Forbidden(f"{job.title} is held because its packages fail; an administrator can release it")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
 from types import TracebackType
@@ -40,6 +41,26 @@ async def finish(work: Coroutine[Any, Any, T], *, name: str) -> T:
     if cancelled is not None:
         raise cancelled from (None if task.cancelled() else task.exception())
     return task.result()
+
+
+@asynccontextmanager
+async def opened(open_: Callable[[], T], close: Callable[[T], object]) -> AsyncIterator[T]:
+    """What the blocking `open_` gives, for `close` in the end: both in our threads.
+
+    It is closed after a call that may still be under way there, and also when the caller is cancelled while
+    it opens, when nobody else would have it.
+    """
+    opening = asyncio.create_task(in_thread(open_), name="open")
+
+    async def end() -> None:
+        await asyncio.wait([opening])
+        if opening.exception() is None:
+            await in_thread(close, opening.result())
+
+    try:
+        yield await asyncio.shield(opening)
+    finally:
+        await finish(end(), name="close")
 
 
 class Tasks:

@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Final
@@ -18,7 +19,7 @@ from typing import IO, Final
 from aiohttp import ClientSession
 
 from aioanalysis import logs
-from aioanalysis.aio import finish, in_thread
+from aioanalysis.aio import in_thread, opened
 from aioanalysis.domain.job import Source
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.errors import JobFailure, Unavailable
@@ -79,12 +80,8 @@ class BoldData:
         patience = Patience(longest=self._longest, first_pause=self._first_pause)
         api = BoldApi(self._transport, self._base, key)
         ids = await _ids(source, api, patience)
-        file = await in_thread(_spool_file, self._spool)
-        try:
+        async with opened(partial(_spool_file, self._spool), methodcaller("close")) as file:
             yield BoldRecords(api, ids, file, patience, page_seconds=self._page_seconds)
-        finally:
-            # In a thread, after a write that may still be under way there.
-            await finish(in_thread(file.close), name="close-spool")
 
 
 class BoldRecords:

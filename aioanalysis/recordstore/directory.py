@@ -9,10 +9,12 @@ import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from aioanalysis.aio import finish, in_thread
+from aioanalysis.aio import in_thread, opened
 from aioanalysis.domain.job import Source
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.errors import JobFailure, Misconfigured, Unavailable
@@ -43,17 +45,16 @@ class DirectoryRecordStore:
     @asynccontextmanager
     async def open(self, source: Source, key: str) -> AsyncIterator[RecordStream]:
         """Raises `JobFailure` for a code without a file and for any set token."""
+        async with opened(partial(self._open, source), methodcaller("close")) as file:
+            yield FileRecords(source.value or "", file, compressed=file.name.endswith(".gz"))
+
+    def _open(self, source: Source) -> BinaryIO:
         try:
-            path, file = await in_thread(self._open, source)
+            return self._find(source)
         except OSError as error:
             raise Unavailable(f"the folder of record sets cannot be read: {error.strerror}") from error
-        try:
-            yield FileRecords(source.value or "", file, compressed=path.suffix == ".gz")
-        finally:
-            # In a thread, after a read that may still be under way there.
-            await finish(in_thread(file.close), name="close-record-set")
 
-    def _open(self, source: Source) -> tuple[Path, BinaryIO]:
+    def _find(self, source: Source) -> BinaryIO:
         if source.kind != "recordset":
             raise JobFailure(
                 Reason.RECORDS,
@@ -64,7 +65,7 @@ class DirectoryRecordStore:
             for suffix in SUFFIXES:
                 path = self._folder / f"{code}{suffix}"
                 if path.is_file():
-                    return path, path.open("rb")
+                    return path.open("rb")
         codes = self._codes()
         some = ", ".join(codes[:CODES_NAMED]) + (", ..." if len(codes) > CODES_NAMED else "")
         raise JobFailure(

@@ -10,6 +10,7 @@ import socket
 import tarfile
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -17,7 +18,7 @@ from typing import Any, Final
 from aiodocker.exceptions import DockerError
 
 from aioanalysis import logs
-from aioanalysis.aio import finish, in_thread
+from aioanalysis.aio import finish, opened
 from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
 from aioanalysis.runtime.engine import Engine
 
@@ -83,17 +84,9 @@ class HostPaths:
         if not self._may_differ:
             return
         word = secrets.token_hex(8)
-        try:
-            folder = await in_thread(_written, self._data_dir, word)
-        except OSError as error:
-            raise Misconfigured(
-                f"AIOANALYSIS_DATA_DIR: {self._data_dir} cannot be written ({error.strerror})"
-            ) from error
-        try:
+        async with opened(partial(_written, self._data_dir, word), TemporaryDirectory.cleanup) as folder:
             source = await self.of(Path(folder.name))
             found = await finish(self._seen(source), name="probe of the host's paths")
-        finally:
-            await in_thread(folder.cleanup)
         if found != word:
             raise Misconfigured(
                 f"AIOANALYSIS_HOST_DATA_DIR: for the engine {self._data_dir} is not {self._host} ({found});"
@@ -158,9 +151,14 @@ def _absolute(path: Path) -> Path:
 
 
 def _written(data_dir: Path, word: str) -> TemporaryDirectory[str]:
-    data_dir.mkdir(parents=True, exist_ok=True)
-    folder = TemporaryDirectory(prefix=".probe-", dir=data_dir)
-    Path(folder.name, PROBE).write_text(word)
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        folder = TemporaryDirectory(prefix=".probe-", dir=data_dir)
+        Path(folder.name, PROBE).write_text(word)
+    except OSError as error:
+        raise Misconfigured(
+            f"AIOANALYSIS_DATA_DIR: {data_dir} cannot be written ({error.strerror})"
+        ) from error
     return folder
 
 

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 import pytest
 import structlog
 
-from aioanalysis.aio import Tasks, finish, in_thread
+from aioanalysis.aio import Tasks, finish, in_thread, opened
 from tests.support.waiting import eventually
 
 
@@ -257,3 +257,59 @@ async def test_the_loop_goes_on_while_threads_block():
     await asyncio.to_thread(lambda: None)  # asyncio's own pool is free
     release.set()
     assert all(await asyncio.gather(*calls))
+
+
+class Door:
+    """Something that takes a while to open, and must not be left open."""
+
+    def __init__(self) -> None:
+        self.opening = threading.Event()
+        self.may_open = threading.Event()
+        self.is_open = False
+
+    def open(self) -> Door:
+        self.opening.set()
+        assert self.may_open.wait(5)
+        self.is_open = True
+        return self
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+async def test_what_was_opened_in_a_thread_is_open_inside_and_closed_after():
+    door = Door()
+    door.may_open.set()
+    async with opened(door.open, Door.close) as entered:
+        assert entered is door
+        assert door.is_open
+    assert not door.is_open
+
+
+async def test_what_a_cancelled_caller_was_opening_is_closed_once_it_is_open():
+    door, inside = Door(), False
+
+    async def enter() -> None:
+        nonlocal inside
+        async with opened(door.open, Door.close):
+            inside = True
+
+    task = asyncio.create_task(enter())
+    assert await asyncio.to_thread(door.opening.wait, 5)
+    task.cancel()
+    await settle()
+    task.cancel()
+    door.may_open.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not inside
+    assert not door.is_open
+
+
+async def test_what_does_not_open_is_not_closed():
+    def fails() -> Door:
+        raise OSError("no door")
+
+    with pytest.raises(OSError, match="no door"):
+        async with opened(fails, Door.close):
+            pytest.fail("inside of nothing")

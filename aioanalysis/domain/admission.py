@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 
 from aioanalysis.domain.commands import Admit
 from aioanalysis.domain.frames import Frame
@@ -21,8 +23,17 @@ def admissions(
 ) -> list[Admit]:
     """The runs to package now, while fewer than `limit` packages are in the queue.
 
+    `busy` runs are being packaged, each with its place.
+    """
+    room = max(0, limit - len(seen.queue) - len(busy))
+    return list(islice(line(jobs, seen, now, busy=busy), room))
+
+
+def line(jobs: Sequence[Job], seen: Observation, now: datetime, *, busy: Collection[Run]) -> Iterator[Admit]:
+    """The runs that wait for room in the queue, in the order in which they will get it as things are.
+
     The next place goes to the submitter with the fewest packages queued or being built; within one submitter
-    the oldest job goes first, its frames in order. `busy` runs are being packaged, each with its place.
+    the oldest job goes first, its frames in order.
     """
     owners: Counter[str] = Counter(p.meta.owner for p in seen.queue.values() if p.meta.owner is not None)
     by_id = {job.id: job for job in jobs}
@@ -32,18 +43,20 @@ def admissions(
         if now < job.deadline:
             lines.setdefault(job.submitter, []).append(job)
     runs = {name: _ready(line, seen, now, busy) for name, line in lines.items()}
-    heads = {name: head for name, line in runs.items() if (head := next(line, None)) is not None}
-    admitted: list[Admit] = []
-    while heads and len(admitted) < limit - len(seen.queue) - len(busy):
-        name = min(heads, key=lambda name: (owners[name], heads[name].job.submitted_at, name))
-        admitted.append(heads[name])
-        owners[name] += 1
+    heads: list[tuple[int, datetime, str, Admit]] = []  # a heap; no two are of one submitter
+
+    def take_next(name: str) -> None:
         head = next(runs[name], None)
-        if head is None:
-            del heads[name]
-        else:
-            heads[name] = head
-    return admitted
+        if head is not None:
+            heapq.heappush(heads, (owners[name], head.job.submitted_at, name, head))
+
+    for name in runs:
+        take_next(name)
+    while heads:
+        *_, name, head = heapq.heappop(heads)
+        yield head
+        owners[name] += 1
+        take_next(name)
 
 
 def _ready(jobs: Sequence[Job], seen: Observation, now: datetime, busy: Collection[Run]) -> Iterator[Admit]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from aioanalysis.domain.dependencies import Parent
 from aioanalysis.domain.exchange import Ending, PackageMeta, RunMark, Sidecar
@@ -11,10 +12,11 @@ from aioanalysis.domain.exchange import Ending, PackageMeta, RunMark, Sidecar
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueuedPackage:
-    """A package in the root of the queue."""
+    """A package in the root of the queue; `since` is when it came there."""
 
     meta: PackageMeta
     etag: str
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,6 +25,7 @@ class ClaimedPackage:
 
     `lapsed`: its lease ran out and was free for the grace time, in two observations; its container has ended
     by now. `released`: nobody holds it and no lease ran out: its worker has let it go, or not yet taken it.
+    `since` is when it was claimed.
     """
 
     meta: PackageMeta
@@ -30,6 +33,7 @@ class ClaimedPackage:
     held: bool
     lapsed: bool = False
     released: bool = False
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

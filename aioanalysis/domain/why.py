@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from aioanalysis.domain.dependencies import Dependency, is_met
 from aioanalysis.domain.frames import Frame, Hold
 from aioanalysis.domain.job import Job
+from aioanalysis.domain.progress import Progress
+from aioanalysis.domain.outlook import Outlook
 from aioanalysis.domain.states import FINISHED, State
 
 
@@ -24,6 +28,9 @@ class Code(StrEnum):
     RETRY = "retry"
     DEPENDENCY = "dependency"
     WRANGLED = "wrangled"
+
+
+IN_LINE: Final = frozenset({Code.ROOM, Code.WORKER})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,40 +48,75 @@ class Why:
     expected_finish: datetime | None = None
 
 
-def why(job: Job, now: datetime) -> Why | None:
-    """What `job` waits for at `now`; None when it is finished."""
+def why(job: Job, now: datetime, outlook: Outlook | None = None) -> Why | None:
+    """What `job` waits for at `now`; None when it is finished. `outlook` is what the last pass foresaw."""
     if job.state in FINISHED:
         return None
     unfinished = [frame for frame in job.frames if not frame.is_finished]
-    reasons = [_of_run(job, frame, now) for frame in unfinished]
-    if not reasons:
+    if not unfinished:
         return Why(code=Code.FRAMES, text="Its state was set by hand; the next pass works it out anew.")
+    first = unfinished[0]
+    if outlook is not None and outlook.phase is not first.phase:
+        outlook = None  # it has gone on since
+    reason = _of_run(job, first, now, outlook)
+    if outlook is not None:
+        reason = replace(
+            reason,
+            position=outlook.position if reason.code in IN_LINE else None,
+            expected_start=_still(outlook.starts, now),
+            expected_finish=_still(outlook.finishes, now),
+        )
     if not job.has_frames:
-        return reasons[0]
+        return reason
     counts = Counter(frame.state.value for frame in job.frames)
     told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-    code = Code.FRAMES if job.state is State.FAILING else reasons[0].code
-    return Why(
-        code=code, text=f"Of {len(job.frames)} frames: {told}. {reasons[0].text}", until=reasons[0].until
-    )
+    code = Code.FRAMES if job.state is State.FAILING else reason.code
+    return replace(reason, code=code, text=f"Of {len(job.frames)} frames: {told}. {reason.text}")
 
 
-def _of_run(job: Job, frame: Frame, now: datetime) -> Why:
+def _still(moment: datetime | None, now: datetime) -> datetime | None:
+    """What was expected for a moment that has gone by is not known any more."""
+    return moment if moment is not None and moment >= now else None
+
+
+def _of_run(job: Job, frame: Frame, now: datetime, outlook: Outlook | None) -> Why:
     if frame.phase is State.WAITING:
-        return _waiting(frame, now)
+        return _waiting(frame, now, outlook)
     if frame.phase is State.BLOCKED:
         return _blocked(job, frame)
     if frame.phase is State.QUEUED:
         again = " again" if frame.attempt > 1 else ""
-        return Why(code=Code.WORKER, text=f"Its package is in the queue{again} and waits for a worker.")
+        text = f"Its package is in the queue{again} and waits for a worker{_ahead(outlook)}."
+        return Why(code=Code.WORKER, text=text + _no_worker(outlook))
+    return _running(frame, progress)
+
+
+def _running(frame: Frame, progress: Progress | None) -> Why:
+    stage = ""
+    if progress is not None and progress.attempt == frame.attempt:
+        stage = f" Running {progress.text.rstrip('.')}."
     if frame.retried:
-        return Why(
-            code=Code.RETRY, text=f"A run failed; a worker has it for the {_nth(frame.retried + 1)} time."
-        )
-    return Why(code=Code.RUNNING, text="A worker has it.")
+        text = f"A run failed; a worker has it for the {_nth(frame.retried + 1)} time.{stage}"
+        return Why(code=Code.RETRY, text=text)
+    return Why(code=Code.RUNNING, text=stage.strip() or "A worker has it.")
 
 
-def _waiting(frame: Frame, now: datetime) -> Why:
+def _ahead(outlook: Outlook | None) -> str:
+    """How many are ahead in the line it stands in."""
+    if outlook is None or outlook.position is None:
+        return ""
+    return f"; {outlook.position - 1} ahead of it" if outlook.position > 1 else "; it is the next"
+
+
+def _no_worker(outlook: Outlook | None) -> str:
+    if outlook is None or outlook.workers != 0:
+        return ""
+    if outlook.seen_at is None:
+        return " No worker has been seen."
+    return f" No worker has been seen since {outlook.seen_at:%Y-%m-%d %H:%M} UTC."
+
+
+def _waiting(frame: Frame, now: datetime, outlook: Outlook | None) -> Why:
     if frame.packaging is not None:
         return Why(code=Code.PACKAGING, text="Its records are being fetched and packaged.")
     if frame.postponed is not None:
@@ -83,7 +125,8 @@ def _waiting(frame: Frame, now: datetime) -> Why:
         if frame.postponed.until > now:
             return Why(code=Code.RECORDS, text=f"{text}, next after a pause.", until=frame.postponed.until)
         return Why(code=Code.RECORDS, text=f"{text}, next when there is room in the queue.")
-    return Why(code=Code.ROOM, text="It waits for room in the queue.")
+    text = f"It waits for room in the queue{_ahead(outlook)}."
+    return Why(code=Code.ROOM, text=text + _no_worker(outlook))
 
 
 def _blocked(job: Job, frame: Frame) -> Why:

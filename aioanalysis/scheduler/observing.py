@@ -51,10 +51,7 @@ class Observer:
 
     async def observe(self, jobs: Sequence[Job], *, full: bool) -> Observation:
         """What exists now; a full look lists all of results. Raises `Unavailable` rather than miss any."""
-        queue = {
-            stem: QueuedPackage(meta=PackageMeta.from_metadata(blob.metadata), etag=blob.etag)
-            async for stem, blob in self._packages(Container.QUEUE)
-        }
+        queue = {stem: _queued(blob) async for stem, blob in self._packages(Container.QUEUE)}
         claims = {stem: self._claimed(stem, blob) async for stem, blob in self._packages(Container.RESULTS)}
         self._free_since = {s: v for s, v in self._free_since.items() if s in claims and not claims[s].held}
         names = await self._result_names() if full else {}
@@ -90,6 +87,7 @@ class Observer:
             held=held,
             lapsed=lapsed,
             released=blob.lease is LeaseState.FREE,
+            since=blob.modified_at,
         )
 
     async def _result_names(self) -> Mapping[str, frozenset[Ending]]:
@@ -158,6 +156,12 @@ class Observer:
         except (Missing, Contested) as error:
             raise Unavailable(f"{marker.name} changed while it was read") from error
         return parse_sidecar(data)
+
+
+def _queued(blob: BlobInfo) -> QueuedPackage:
+    return QueuedPackage(
+        meta=PackageMeta.from_metadata(blob.metadata), etag=blob.etag, since=blob.modified_at
+    )
 
 
 def _suspects(

@@ -49,21 +49,17 @@ def position(file: BinaryIO) -> int | None:
 
 
 @contextmanager
-def written(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is `path` once all of it is written, and never before; gzip if its name ends in .gz.
+def whole(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is `path` once all of it is written, and never before.
 
     What is no ordinary file, as /dev/null, is written as it is. Raises `Invalid`.
     """
-    place = path.resolve()
-    ordinary = place.is_file() or not place.exists()
+    ordinary = path.is_file() or not path.exists()
+    place = path.resolve() if ordinary else path
     target = place.with_name(f".{place.name}.part") if ordinary else place
     try:
         with target.open("wb") as file:
-            if path.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
-                    yield packed  # type: ignore[misc]
-            else:
-                yield file
+            yield file
         if ordinary:
             target.replace(place)
     except OSError as error:
@@ -71,3 +67,14 @@ def written(path: Path) -> Iterator[IO[bytes]]:
     finally:
         if ordinary:
             target.unlink(missing_ok=True)
+
+
+@contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """As `whole`; gzip if its name ends in .gz."""
+    with whole(path) as file:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=0) as packed:
+                yield packed  # type: ignore[misc]
+        else:
+            yield file

@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 from aioanalysis.domain.exchange import Container
 from aioanalysis.domain.job import Job, Source, Tombstone
 from aioanalysis.domain.method import Limits, Method
+from aioanalysis.domain.progress import Progress
 from aioanalysis.domain.states import State
 from aioanalysis.domain.usage import Sample
 from aioanalysis.domain.wrangling import MethodHealth
@@ -230,6 +231,14 @@ class JobStore(Protocol):
         ...
 
 
+class JobIndex(Protocol):
+    """Which jobs there are, without reading their records."""
+
+    async def uids(self, job_ids: Collection[str]) -> Mapping[str, str]:
+        """The uid of each of these jobs that has a record, empty where it cannot be read."""
+        ...
+
+
 class PassLog(Protocol):
     """What is known of passes, whichever process made them."""
 
@@ -311,6 +320,40 @@ class JobEvents(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class JobProgress:
+    """How far one run of a job is; `frame` is None for a job without frames."""
+
+    job: str
+    submitter: str
+    title: str
+    frame: int | None
+    progress: Progress
+
+
+class ProgressBoard(Protocol):
+    """What running jobs last told of themselves, whichever process posted it."""
+
+    async def post(self, news: Sequence[JobProgress]) -> None:
+        """Keep each as its run's latest, for a day, and tell those that wait. Repeatable."""
+        ...
+
+    async def latest(self, job_ids: Collection[str]) -> Mapping[str, Sequence[JobProgress]]:
+        """The latest of each run, in one call, by job; of jobs without any nothing."""
+        ...
+
+    async def newest(self) -> str:
+        """The place from which `wait` gives what comes from now on."""
+        ...
+
+    async def wait(self, place: str, *, limit: int) -> tuple[str, Sequence[JobProgress]]:
+        """What was posted after `place` and is still kept, and the next place; waits about a second.
+
+        May be cancelled.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
     """A browser's sign-in: the key it was made with, and what a changing request must show besides."""
 
@@ -357,7 +400,7 @@ class MethodHealthStore(Protocol):
         ...
 
 
-class SubmissionStore(JobStore, Tokens, MethodHealthStore, Protocol):
+class SubmissionStore(JobStore, JobIndex, Tokens, MethodHealthStore, Protocol):
     """Job records with the tokens of their submissions."""
 
 

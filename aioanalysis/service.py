@@ -101,6 +101,7 @@ async def _listening(service: Service) -> AsyncIterator[str]:
             storage=service.storage,
             identity=service.identity,
             events=service.events,
+            progress=service.progress,
             sessions=service.sessions,
             settings=settings,
             ready=service.ready,

@@ -14,7 +14,15 @@ from aioanalysis.domain.exchange import Container
 from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Misconfigured
 from aioanalysis.identity import open_identity
-from aioanalysis.interfaces import ExchangeStorage, Identity, JobEvents, PassLog, Runtime, Sessions
+from aioanalysis.interfaces import (
+    ExchangeStorage,
+    Identity,
+    JobEvents,
+    PassLog,
+    ProgressBoard,
+    Runtime,
+    Sessions,
+)
 from aioanalysis.operations import Operations
 from aioanalysis.recordstore import open_record_store
 from aioanalysis.scheduler.loop import Cadence, Scheduler
@@ -34,6 +42,7 @@ class Service:
     storage: ExchangeStorage
     identity: Identity
     events: JobEvents
+    progress: ProgressBoard
     sessions: Sessions
     passes: PassLog
     scheduler: Scheduler
@@ -149,12 +158,14 @@ async def open_service(
             storage=storage,
             identity=identity,
             events=redis.events,
+            progress=redis.progress,
             sessions=redis.sessions,
             passes=redis.store,
             scheduler=Scheduler(
                 operations,
                 redis.store,
                 redis.store,
+                redis.progress,
                 records,
                 redis.lock,
                 redis.bell,

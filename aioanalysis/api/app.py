@@ -59,7 +59,7 @@ def create_app(context: ApiContext) -> web.Application:
     app[METRICS] = Metrics()
     app[LINKS] = Links(context.settings)
     app[FAILURES] = Failures(context.settings.failed_signins_per_minute)
-    app[HUB] = Hub(context.events)
+    app[HUB] = Hub(context.events, context.progress)
     app.cleanup_ctx.append(events.running)
     app.on_shutdown.append(events.end_streams)
     app.on_response_prepare.append(mark_answer)

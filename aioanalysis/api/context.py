@@ -12,7 +12,16 @@ from typing import Final, Literal
 from aiohttp import web
 
 from aioanalysis.errors import Unavailable
-from aioanalysis.interfaces import ExchangeStorage, Identity, JobEvents, JobStore, Session, Sessions, User
+from aioanalysis.interfaces import (
+    ExchangeStorage,
+    Identity,
+    JobEvents,
+    JobStore,
+    ProgressBoard,
+    Session,
+    Sessions,
+    User,
+)
 from aioanalysis.operations import Operations
 from aioanalysis.settings import Settings
 
@@ -49,6 +58,7 @@ class ApiContext:
     storage: ExchangeStorage
     identity: Identity
     events: JobEvents
+    progress: ProgressBoard
     sessions: Sessions
     settings: Settings
     ready: Callable[[], Awaitable[Mapping[str, str | None]]]

@@ -1,4 +1,4 @@
-"""Job changes as server-sent events: one reader a process, and a bounded queue for each listener."""
+"""Job changes and progress as server-sent events: read once a process, a bounded queue for each listener."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from aioanalysis import logs
 from aioanalysis.aio import Tasks
 from aioanalysis.api.context import CALLER, CONTEXT, TRACE
 from aioanalysis.api.endpoints import Endpoint
+from aioanalysis.api.runviews import rfc3339
 from aioanalysis.errors import AnalysisError, Invalid, Missing, Unavailable
-from aioanalysis.interfaces import JobEvent, JobEvents, User
+from aioanalysis.interfaces import JobEvent, JobEvents, JobProgress, ProgressBoard, User
 
 QUEUE_LENGTH: Final = 500
 BATCH: Final = 500
@@ -34,10 +35,10 @@ class Listener:
 
     def __init__(self, user: User) -> None:
         self.user = user
-        self._waiting: asyncio.Queue[JobEvent | None] = asyncio.Queue(QUEUE_LENGTH)
+        self._waiting: asyncio.Queue[JobEvent | JobProgress | None] = asyncio.Queue(QUEUE_LENGTH)
         self.lost = False
 
-    def sees(self, event: JobEvent) -> bool:
+    def sees(self, event: JobEvent | JobProgress) -> bool:
         return self.user.sees_all or event.submitter == self.user.name
 
     def give(self, event: JobEvent) -> None:
@@ -48,6 +49,11 @@ class Listener:
         else:
             self._waiting.put_nowait(event)
 
+    def inform(self, progress: JobProgress) -> None:
+        """Give it, unless much waits already: the next one says as much."""
+        if not self.lost and self.sees(progress) and self._waiting.qsize() < QUEUE_LENGTH // 2:
+            self._waiting.put_nowait(progress)
+
     def lose(self) -> None:
         """Drop what waits: the listener is told to begin anew."""
         self.lost = True
@@ -55,7 +61,7 @@ class Listener:
             self._waiting.get_nowait()
         self._waiting.put_nowait(None)
 
-    async def next(self, seconds: float) -> JobEvent | None:
+    async def next(self, seconds: float) -> JobEvent | JobProgress | None:
         """The next event; None when none came in time, or `lost` is set."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -71,8 +77,9 @@ class Listener:
 class Hub:
     """Reads the job store's events and hands them to the listeners of this process."""
 
-    def __init__(self, source: JobEvents) -> None:
+    def __init__(self, source: JobEvents, board: ProgressBoard) -> None:
         self.source = source
+        self._board = board
         self.stopping = False
         self._listeners: set[Listener] = set()
         self._started = asyncio.Event()
@@ -124,6 +131,23 @@ class Hub:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
+    async def run_progress(self) -> None:
+        """As `run`, of progress; what is told while it cannot be read is not made up for."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                place = await self._board.newest()
+                pause = FIRST_PAUSE
+                while True:
+                    place, news = await self._board.wait(place, limit=BATCH)
+                    for progress in news:
+                        for listener in self._listeners:
+                            listener.inform(progress)
+            except Exception as error:  # nothing may end it
+                log.warning("progress_not_read", problem=str(error) or type(error).__name__)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
     def _hand_out(self, events: Sequence[JobEvent], place: str) -> str:
         for event in events:
             for listener in self._listeners:
@@ -145,6 +169,7 @@ async def running(app: web.Application) -> AsyncIterator[None]:
     """For `cleanup_ctx`: the hub reads for as long as the application lives."""
     async with Tasks() as tasks:
         tasks.start(app[HUB].run(), name="events")
+        tasks.start(app[HUB].run_progress(), name="progress")
         yield
 
 
@@ -154,9 +179,11 @@ async def end_streams(app: web.Application) -> None:
 
 
 async def listen(request: web.Request) -> web.StreamResponse:
-    """Changes of the jobs that the caller may see, from now, or from Last-Event-ID on.
+    """Changes and progress of the jobs that the caller may see, from now; changes from Last-Event-ID on.
 
-    Events are `job` (`kind` is created, changed or removed) and `reset`: events were missed, load anew.
+    Events are `job` (`kind` is created, changed or removed), `reset` (events were missed, load anew) and
+    `progress` of a run: `stage` of `stages`, its `name`, and what it says of itself, else null: `message`
+    and `fraction`. Progress has no id and is not told again; it may come just after the change that ends it.
     """
     hub = request.app[HUB]
     since = request.headers.get("Last-Event-ID")
@@ -225,6 +252,8 @@ class Stream:
             if self._listener.lost:
                 self._listener.lost = False  # before the look: what comes meanwhile waits
                 await self._reset(await self._hub.source.newest())
+            elif isinstance(event, JobProgress):
+                await self._tell(event)
             elif event is not None:
                 await self._send(event)
             elif not self._hub.stopping:
@@ -248,6 +277,23 @@ class Stream:
         if self._listener.user.sees_all:
             data["submitter"] = event.submitter
         await self._write(f"id: {event.id}\nevent: job\ndata: {json.dumps(data)}\n\n")
+
+    async def _tell(self, news: JobProgress) -> None:
+        progress = news.progress
+        data = {
+            "id": news.job,
+            "title": news.title,
+            "frame": news.frame,
+            "stage": progress.stage,
+            "stages": progress.stages,
+            "name": progress.name,
+            "message": progress.message,
+            "fraction": progress.fraction,
+            "at": rfc3339(progress.at),
+        }
+        if self._listener.user.sees_all:
+            data["submitter"] = news.submitter
+        await self._write(f"event: progress\ndata: {json.dumps(data)}\n\n")
 
     async def _reset(self, newest: str) -> None:
         await self._write(f"id: {newest}\nevent: reset\ndata: {{}}\n\n")
@@ -274,7 +320,7 @@ ENDPOINTS: Final = (
         method="GET",
         path="/v1/events",
         handler=listen,
-        summary="Job changes as server-sent events",
+        summary="Job changes and progress as server-sent events",
         headers={"Last-Event-ID": {"type": "string", "description": "From which event on."}},
         answer="text/event-stream",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 from urllib.parse import urlencode
@@ -12,14 +13,16 @@ from aiohttp import web
 from aioanalysis.api.access import check_parents, job_of, require_all, require_system
 from aioanalysis.api.attached import MULTIPART, AttachedJobRequest, Receive, drop, read_attached
 from aioanalysis.api.bodies import read_body
-from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
+from aioanalysis.api.context import CALLER, CONTEXT, ApiContext, job_store_time
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.methods import check_submission
 from aioanalysis.api.problems import HttpProblem, InvalidQuery
 from aioanalysis.api.requests import JobRequest, JobsQuery, RemoveQuery, StateRequest, read_query
 from aioanalysis.api.responses import JobList, JobSummary, JobView, ListLinks, answer, dumps, job_path
+from aioanalysis.domain.job import Job
+from aioanalysis.domain.states import State
 from aioanalysis.errors import Forbidden, Invalid, RequestError
-from aioanalysis.interfaces import JobFilter, User
+from aioanalysis.interfaces import JobFilter, JobProgress, User
 from aioanalysis.operations import Once
 
 IDEMPOTENCY_KEY: Final = re.compile(r"[ -~]{1,255}")
@@ -86,13 +89,14 @@ async def listing(request: web.Request) -> web.StreamResponse:
     except Invalid as error:
         raise InvalidQuery(str(error), [("cursor", "is not one that this service gave")]) from None
     now = context.operations.clock()
+    progress = await progress_of(context, page.jobs)
     following = None
     if page.cursor is not None:
         pairs = [(name, value) for name, value in request.query.items() if name != "cursor"]
         following = f"{request.path}?{urlencode([*pairs, ('cursor', page.cursor)])}"
     return answer(
         JobList(
-            jobs=tuple(JobSummary.of(job, now) for job in page.jobs),
+            jobs=tuple(JobSummary.of(job, now, progress.get(job.id, ())) for job in page.jobs),
             cursor=page.cursor,
             links=ListLinks(next=following),
         )
@@ -116,8 +120,16 @@ def filter_of(query: JobsQuery, user: User) -> JobFilter:
 
 
 async def show(request: web.Request) -> web.StreamResponse:
-    job = await job_of(request)
-    return answer(JobView.of(job, request.app[CONTEXT].operations.clock()))
+    job, context = await job_of(request), request.app[CONTEXT]
+    progress = await progress_of(context, [job])
+    return answer(JobView.of(job, context.operations.clock(), progress.get(job.id, ())))
+
+
+async def progress_of(context: ApiContext, jobs: Sequence[Job]) -> Mapping[str, Sequence[JobProgress]]:
+    """How far those of `jobs` are that run, by their ids."""
+    running = [job.id for job in jobs if any(frame.phase is State.RUNNING for frame in job.frames)]
+    async with job_store_time():
+        return await context.progress.latest(running)
 
 
 async def remove(request: web.Request) -> web.StreamResponse:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Self
@@ -28,6 +28,7 @@ from aioanalysis.domain.job import HistoryEvent, Job, Split
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import Action, State
 from aioanalysis.domain.why import Code, Why, why
+from aioanalysis.interfaces import JobProgress
 
 
 class WhyView(View):
@@ -185,9 +186,9 @@ class JobSummary(View):
     links: LinksView
 
     @classmethod
-    def of(cls, job: Job, now: datetime) -> Self:
+    def of(cls, job: Job, now: datetime, progress: Sequence[JobProgress] = ()) -> Self:
         error = ErrorView.of(job.error, characters=ERROR_IN_LIST_CHARACTERS)
-        return cls(**_facts(job, now), error=error, usage=UsageView.of(job.usage, series=False))
+        return cls(**_facts(job, now, progress), error=error, usage=UsageView.of(job.usage, series=False))
 
 
 class JobView(JobSummary):
@@ -205,9 +206,9 @@ class JobView(JobSummary):
     history: tuple[HistoryView, ...]
 
     @classmethod
-    def of(cls, job: Job, now: datetime) -> Self:
+    def of(cls, job: Job, now: datetime, progress: Sequence[JobProgress] = ()) -> Self:
         return cls(
-            **_facts(job, now),
+            **_facts(job, now, progress),
             error=ErrorView.of(job.error),
             usage=UsageView.of(job.usage),
             selection=SelectionView.of(job.selection),
@@ -250,7 +251,7 @@ def answer(view: View, *, status: int = 200, headers: Mapping[str, str] | None =
     )
 
 
-def _facts(job: Job, now: datetime) -> dict[str, Any]:
+def _facts(job: Job, now: datetime, progress: Sequence[JobProgress]) -> dict[str, Any]:
     source = job.source
     return {
         "id": job.id,
@@ -276,7 +277,7 @@ def _facts(job: Job, now: datetime) -> dict[str, Any]:
         "holds": tuple(sorted({hold for frame in job.frames for hold in frame.holds})),
         "actions": _actions(job),
         "resubmitted_from": job.resubmitted_from,
-        "why": WhyView.of(why(job, now)),
+        "why": WhyView.of(why(job, now, progress={one.frame: one.progress for one in progress})),
         "links": LinksView.of(job),
     }
 

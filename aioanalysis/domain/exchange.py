@@ -38,6 +38,7 @@ _STEM = re.compile(
     r"(?P<title>[A-Za-z0-9][A-Za-z0-9_-]{0,63})\.(?P<id>[0-9a-hjkmnp-tv-z]{8})(?:-(?P<frame>[1-9][0-9]{0,3}))?"
 )
 SIDECAR_MAX_BYTES: Final = 8 * 1024 * 1024
+PROGRESS_MAX_BYTES: Final = 64 * 1024
 
 
 class Container(StrEnum):
@@ -272,6 +273,7 @@ class Sidecar:
     worker: str | None
     package_sha256: str | None
     result_sha256: str | None
+    result_bytes: int | None = None
     body: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -292,7 +294,7 @@ def parse_sidecar(data: bytes) -> Sidecar:
     for key in ("uid", "nonce"):
         if not isinstance(body.get(key), str | None):
             raise Damaged(f"{key} is not a string")
-    usage = body.get("usage")
+    usage, result = body.get("usage"), body.get("result")
     return Sidecar(
         uid=body.get("uid"),
         attempt=_whole(body.get("attempt")),
@@ -303,6 +305,7 @@ def parse_sidecar(data: bytes) -> Sidecar:
         worker=_part(body, "worker", "host"),
         package_sha256=_part(body, "package", "sha256"),
         result_sha256=_part(body, "result", "sha256"),
+        result_bytes=_whole(result.get("size")) if isinstance(result, dict) else None,
         body=body,
     )
 

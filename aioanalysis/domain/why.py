@@ -12,8 +12,8 @@ from typing import Final
 from aioanalysis.domain.dependencies import Dependency, is_met
 from aioanalysis.domain.frames import Frame, Hold
 from aioanalysis.domain.job import Job
-from aioanalysis.domain.progress import Progress
 from aioanalysis.domain.outlook import Outlook
+from aioanalysis.domain.progress import Progress
 from aioanalysis.domain.states import FINISHED, State
 
 
@@ -48,8 +48,16 @@ class Why:
     expected_finish: datetime | None = None
 
 
-def why(job: Job, now: datetime, outlook: Outlook | None = None) -> Why | None:
-    """What `job` waits for at `now`; None when it is finished. `outlook` is what the last pass foresaw."""
+def why(
+    job: Job,
+    now: datetime,
+    outlook: Outlook | None = None,
+    progress: Mapping[int | None, Progress] | None = None,
+) -> Why | None:
+    """What `job` waits for at `now`; None when it is finished.
+
+    `outlook` is what the last pass foresaw, `progress` the latest of its runs by their frames' numbers.
+    """
     if job.state in FINISHED:
         return None
     unfinished = [frame for frame in job.frames if not frame.is_finished]
@@ -58,7 +66,7 @@ def why(job: Job, now: datetime, outlook: Outlook | None = None) -> Why | None:
     first = unfinished[0]
     if outlook is not None and outlook.phase is not first.phase:
         outlook = None  # it has gone on since
-    reason = _of_run(job, first, now, outlook)
+    reason = _of_run(job, first, now, outlook, (progress or {}).get(first.number))
     if outlook is not None:
         reason = replace(
             reason,
@@ -79,7 +87,7 @@ def _still(moment: datetime | None, now: datetime) -> datetime | None:
     return moment if moment is not None and moment >= now else None
 
 
-def _of_run(job: Job, frame: Frame, now: datetime, outlook: Outlook | None) -> Why:
+def _of_run(job: Job, frame: Frame, now: datetime, outlook: Outlook | None, progress: Progress | None) -> Why:
     if frame.phase is State.WAITING:
         return _waiting(frame, now, outlook)
     if frame.phase is State.BLOCKED:

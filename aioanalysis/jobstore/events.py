@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, cast
 
 from redis.asyncio import Redis
 
 from aioanalysis.errors import Invalid, Missing
 from aioanalysis.interfaces import JobEvent
-from aioanalysis.jobstore.client import answering, open_client
+from aioanalysis.jobstore.client import answering
 from aioanalysis.jobstore.keys import Keys
 
 BEGINNING: Final = "0-0"
@@ -33,7 +32,7 @@ return {trimmed, first and first[1] or '', facts['last-generated-id'], rows}
 
 
 class RedisJobEvents:
-    """`JobEvents`, on a connection of its own: `wait` holds it."""
+    """`JobEvents`, on a client that is not the job store's: `wait` holds a connection."""
 
     def __init__(self, client: Redis, *, prefix: str) -> None:
         self._client = client
@@ -86,10 +85,3 @@ def _events(rows: Iterator[tuple[str, Mapping[str, str]]]) -> Iterator[JobEvent]
                 title=fields.get("title", ""),
                 state=fields.get("state", ""),
             )
-
-
-@asynccontextmanager
-async def open_events(url: str, *, prefix: str) -> AsyncIterator[RedisJobEvents]:
-    """Over connections of its own to `url`."""
-    async with open_client(url, retries=0) as client:
-        yield RedisJobEvents(client, prefix=prefix)

@@ -24,6 +24,8 @@ class Keys:
         attached          zset     id of an attachment by its expiry (ms)
         attached_sizes    hash     id of an attachment -> bytes:chunks
         events            stream   the latest changes of jobs
+        progress:<id>     hash     run (its frame's number, or empty) -> how far it last was, expires
+        progress          stream   the latest news of these
         session:<digest>  string   a browser's sign-in (sealed), expires
         tombstones        hash     uid -> what is left of a removed job
         methods           hash     title -> health of a method whose packages fail in a row
@@ -78,6 +80,13 @@ class Keys:
     @property
     def events(self) -> str:
         return f"{self.prefix}events"
+
+    @property
+    def progress(self) -> str:
+        return f"{self.prefix}progress"
+
+    def progress_of(self, job_id: str) -> str:
+        return f"{self.progress}:{job_id}"
 
     def session(self, token: str) -> str:
         return f"{self.prefix}session:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"

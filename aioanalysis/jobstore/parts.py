@@ -13,8 +13,9 @@ from aioanalysis.jobstore.attached import RedisAttachedRecords
 from aioanalysis.jobstore.bell import RedisBell, open_bell
 from aioanalysis.jobstore.client import check, open_client
 from aioanalysis.jobstore.codec import Seal
-from aioanalysis.jobstore.events import RedisJobEvents, open_events
+from aioanalysis.jobstore.events import RedisJobEvents
 from aioanalysis.jobstore.lock import RedisLock
+from aioanalysis.jobstore.progress import RedisProgressBoard
 from aioanalysis.jobstore.redis import RedisJobStore
 from aioanalysis.jobstore.sessions import RedisSessions
 
@@ -29,6 +30,7 @@ class RedisParts:
     store: RedisJobStore
     attached: RedisAttachedRecords
     events: RedisJobEvents
+    progress: RedisProgressBoard
     sessions: RedisSessions
     lock: RedisLock
     bell: RedisBell
@@ -56,13 +58,14 @@ async def open_job_store(
     async with (
         open_client(url) as client,
         open_bell(url, client, prefix=prefix) as bell,
-        open_events(url, prefix=prefix) as events,
+        open_client(url, retries=0) as waiting,
     ):
         yield RedisParts(
             client=client,
             store=RedisJobStore(client, prefix=prefix, seal=seal),
             attached=RedisAttachedRecords(client, prefix=prefix, budget=attached_bytes),
-            events=events,
+            events=RedisJobEvents(waiting, prefix=prefix),
+            progress=RedisProgressBoard(client, waiting, prefix=prefix),
             sessions=RedisSessions(client, prefix=prefix, seal=seal),
             lock=RedisLock(client, prefix=prefix, seconds=lock_seconds),
             bell=bell,

@@ -13,12 +13,21 @@ from typing import Final
 from aioanalysis import logs
 from aioanalysis.aio import Tasks
 from aioanalysis.errors import AnalysisError
-from aioanalysis.interfaces import Bell, Holding, MethodHealthStore, RecordStore, SchedulerLock, Tombstones
+from aioanalysis.interfaces import (
+    Bell,
+    Holding,
+    MethodHealthStore,
+    ProgressBoard,
+    RecordStore,
+    SchedulerLock,
+    Tombstones,
+)
 from aioanalysis.operations import Operations
 from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.passes import Passes
 from aioanalysis.scheduler.performing import Performer
+from aioanalysis.scheduler.progress import ProgressFollower
 from aioanalysis.scheduler.wrangling import Wrangler
 
 QUICK: Final = 0.25
@@ -50,6 +59,7 @@ class Scheduler:
         operations: Operations,
         tombstones: Tombstones,
         health: MethodHealthStore,
+        progress: ProgressBoard,
         records: RecordStore,
         lock: SchedulerLock,
         bell: Bell,
@@ -62,6 +72,7 @@ class Scheduler:
         self._packaged = packaged
         self._tombstones = tombstones
         self._health = health
+        self._progress = progress
         self._records = records
         self._lock = lock
         self._bell = bell
@@ -134,6 +145,7 @@ class Scheduler:
             performer,
             packager,
             wrangler,
+            ProgressFollower(self._operations.storage, self._progress),
             queue_limit=cadence.queue_limit,
             max_recoveries=cadence.max_recoveries,
             wrangle_failures=cadence.wrangle_failures,

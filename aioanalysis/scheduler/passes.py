@@ -24,6 +24,7 @@ from aioanalysis.operations import Operations
 from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.performing import Performer
+from aioanalysis.scheduler.progress import ProgressFollower
 from aioanalysis.scheduler.wrangling import Wrangler
 
 UNDER_WAY: Final = frozenset({State.QUEUED, State.RUNNING, State.FAILING, State.RETRYING})
@@ -53,6 +54,7 @@ class Passes:
         performer: Performer,
         packager: Packager,
         wrangler: Wrangler,
+        progress: ProgressFollower,
         *,
         queue_limit: int,
         max_recoveries: int,
@@ -65,6 +67,7 @@ class Passes:
         self._performer = performer
         self._packager = packager
         self._wrangler = wrangler
+        self._progress = progress
         self._queue_limit = queue_limit
         self._max_recoveries = max_recoveries
         self._wrangle_failures = wrangle_failures
@@ -93,6 +96,7 @@ class Passes:
         await self._wrangler.review(_changes(jobs, work), jobs, full=full)
         admitted = self._admit([job for job in jobs if job.id not in moved], seen, now)
         await self._jobs.checked([job.id for job in jobs], now)
+        await self._progress.look(jobs, without=moved)
         live = bool(
             admitted
             or moved

@@ -14,6 +14,7 @@ from typing import Any, Final
 from aioanalysis import __version__, logs
 from aioanalysis.aio import in_thread
 from aioanalysis.domain.exchange import (
+    PROGRESS_MAX_BYTES,
     VERSION,
     Container,
     progress_log_name,
@@ -29,7 +30,6 @@ from aioanalysis.worker.claims import Claim
 from aioanalysis.worker.jobtree import read_small, tail
 from aioanalysis.worker.workspace import Instance
 
-PROGRESS_MAX_BYTES: Final = 64 * 1024
 LOG_TAIL_BYTES: Final = 256 * 1024
 GOODBYE_SECONDS: Final = 5.0
 SETTLE_SECONDS: Final = 0.25  # changes that come together are told together

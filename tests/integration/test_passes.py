@@ -36,6 +36,7 @@ from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.passes import Passes
 from aioanalysis.scheduler.performing import Performer
+from aioanalysis.scheduler.progress import ProgressFollower
 from aioanalysis.scheduler.wrangling import Wrangler
 from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.waiting import eventually
@@ -77,6 +78,7 @@ class World:
             Performer(self.operations, store, observer, fence=fence, lease_seconds=15),
             self.packager,
             Wrangler(self.operations, store, fence=fence, limit=5),
+            ProgressFollower(self.storage, self.parts.progress),
             queue_limit=10,
             max_recoveries=3,
             wrangle_failures=5,

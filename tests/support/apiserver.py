@@ -172,6 +172,7 @@ async def open_api(
             storage=storage,
             identity=identity,
             events=parts.events,
+            progress=parts.progress,
             sessions=parts.sessions,
             settings=Settings(_env_file=None, **settings),
             ready=look,

@@ -48,7 +48,7 @@ def parse_progress(data: bytes, *, uid: str) -> Progress | None:
         body = json.loads(data)
     except (ValueError, RecursionError):
         raise Damaged("progress: not JSON") from None
-    if not isinstance(body, dict) or body.get("uid") not in {None, uid}:
+    if not isinstance(body, dict) or body.get("uid") not in (None, uid):
         raise Damaged("progress: not of this job")
     attempt, stage = _whole(body, "attempt"), _whole(body, "stage")
     if stage is None:
@@ -63,7 +63,7 @@ def parse_progress(data: bytes, *, uid: str) -> Progress | None:
         stages=stages,
         name=_text(body.get("script")),
         message=_text(body.get("message")),
-        fraction=None if done is None or not total else min(1.0, done / total),
+        fraction=None if done is None or not total else min(done, total) / total,
         at=_moment(body.get("at")),
     )
 

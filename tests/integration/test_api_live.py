@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from aioanalysis.api.signin import COOKIE, FAILURES, Failures
 from aioanalysis.domain.exchange import Container, progress_log_name
 from aioanalysis.domain.frames import Frame
 from aioanalysis.domain.job import Job
+from aioanalysis.domain.outlook import Outlook
+from aioanalysis.domain.progress import Progress
 from aioanalysis.domain.states import State
-from aioanalysis.interfaces import JobEvent
+from aioanalysis.interfaces import JobEvent, JobProgress
 from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.apiserver import Api, make_zip, open_api, stem_of
 from tests.support.jobs import make_tombstone
@@ -167,6 +170,86 @@ async def test_many_listeners_share_one_connection(api: Api) -> None:
     assert set(await asyncio.gather(*tasks)) == {job.id}
 
 
+def progress_of(job: Job, stage: int, **changes: Any) -> JobProgress:
+    at = datetime(2026, 10, 1, 12, tzinfo=UTC)
+    told = {"attempt": 1, "name": "2_x.py", "message": "tree 1", "fraction": 0.5, "stages": 5, **changes}
+    return JobProgress(
+        job=job.id,
+        submitter=job.submitter,
+        title=job.title,
+        frame=None,
+        progress=Progress(stage=stage, at=at, **told),
+    )
+
+
+async def test_progress_is_told_to_those_that_may_see_the_job_and_has_no_place(api: Api) -> None:
+    async with listening(api, "ann") as ann, listening(api, "root") as root:
+        job, theirs = await api.add_job(), await api.add_job(submitter="ben")
+        assert (await ann.next())[0] == "job"
+        place = ann.id
+        await api.parts.progress.post([progress_of(theirs, 1), progress_of(job, 2)])
+        name, data = await ann.next()
+        assert name == "progress"
+        assert data == {
+            "id": job.id,
+            "title": job.title,
+            "frame": None,
+            "stage": 2,
+            "stages": 5,
+            "name": "2_x.py",
+            "message": "tree 1",
+            "fraction": 0.5,
+            "at": "2026-10-01T12:00:00.000Z",
+        }
+        assert ann.id == place
+        heard = [await root.next() for _ in range(4)]
+        assert sorted(name for name, _ in heard) == ["job", "job", "progress", "progress"]
+        assert {one.get("submitter") for _, one in heard} == {"ann", "ben"}
+    more = await api.add_job()
+    async with listening(api, "ann", place) as again:
+        assert (await again.next())[1]["job"] == more.id
+
+
+async def test_another_process_tells_the_same_progress(
+    api: Api, redis_url: str, unique: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    folder.mkdir()
+    job = await api.add_job()
+    async with (
+        open_api(api.storage, redis_url=redis_url, prefix=unique, folder=folder) as other,
+        listening(other, "ann") as there,
+        listening(api, "ann") as here,
+    ):
+        await api.parts.progress.post([progress_of(job, 3)])
+        assert [(await one.next())[1]["stage"] for one in (here, there)] == [3, 3]
+
+
+async def test_a_slow_listener_loses_progress_before_it_loses_changes(api: Api) -> None:
+    job = await api.add_job()
+    async with listening(api, "ann") as events:
+        [listener] = api.app[HUB]._listeners
+        for stage in range(QUEUE_LENGTH * 2):
+            listener.inform(progress_of(job, stage))
+        assert not listener.lost
+        await finished(api, job)
+        stages = [(await events.next())[1]["stage"] for _ in range(QUEUE_LENGTH // 2)]
+        assert stages == list(range(QUEUE_LENGTH // 2))
+        assert (await events.next())[1]["state"] == "complete"
+
+
+async def test_a_running_job_tells_its_stage(api: Api) -> None:
+    job, waiting = await api.add_job(state=State.RUNNING), await api.add_job()
+    await api.parts.progress.post([progress_of(job, 3), progress_of(waiting, 1)])
+    text = "Running stage 3 of 5, 50% done: tree 1."
+    assert (await api.get(f"/v1/jobs/{job.id}")).json()["why"]["text"] == text
+    why = {one["id"]: one["why"]["text"] for one in (await api.get("/v1/jobs")).json()["jobs"]}
+    assert why[job.id] == text
+    assert "stage" not in why[waiting.id]
+    await api.parts.progress.post([progress_of(job, 4, attempt=2)])  # of a run that is not this one
+    assert (await api.get(f"/v1/jobs/{job.id}")).json()["why"]["text"] == "A worker has it."
+
+
 # --- the log ---
 
 
@@ -298,3 +381,17 @@ async def test_a_removed_job_is_told_once(api: Api) -> None:
         await api.parts.store.remove(job, tombstone)
         await api.add_job()
         assert [(await events.next())[1]["kind"] for _ in range(3)] == ["created", "removed", "created"]
+
+
+async def test_a_waiting_job_tells_its_place_and_when_it_may_start(api: Api) -> None:
+    job, finished_job = await api.add_job(), await api.add_job(state=State.COMPLETE)
+    starts = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=5)
+    outlook = Outlook(phase=State.WAITING, position=4, starts=starts, workers=2)
+    await api.parts.outlooks.foretell({job.id: outlook, finished_job.id: outlook})
+    [listed] = [one for one in (await api.get("/v1/jobs")).json()["jobs"] if one["id"] == job.id]
+    for shown in ((await api.get(f"/v1/jobs/{job.id}")).json(), listed):
+        assert shown["why"]["position"] == 4
+        assert "3 ahead of it" in shown["why"]["text"]
+        assert datetime.fromisoformat(shown["why"]["expected_start"]) == starts
+        assert shown["why"]["expected_finish"] is None
+    assert (await api.get(f"/v1/jobs/{finished_job.id}")).json()["why"] is None

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from cryptography.fernet import Fernet
@@ -22,16 +23,21 @@ from aioanalysis.domain.exchange import (
     RunMark,
     claim_name,
     package_name,
+    progress_name,
     result_name,
     sidecar_name,
+    worker_name,
 )
 from aioanalysis.domain.job import Job, Source
 from aioanalysis.domain.outcomes import Reason
+from aioanalysis.domain.outlook import Outlook
 from aioanalysis.domain.states import Action, State
+from aioanalysis.errors import Unavailable
 from aioanalysis.interfaces import User
 from aioanalysis.jobstore.parts import RedisParts, open_job_store
 from aioanalysis.operations import NewJob, Operations
 from aioanalysis.recordstore.directory import DirectoryRecordStore
+from aioanalysis.scheduler.forecasting import Forecaster
 from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.passes import Passes
@@ -79,6 +85,7 @@ class World:
             self.packager,
             Wrangler(self.operations, store, fence=fence, limit=5),
             ProgressFollower(self.storage, self.parts.progress),
+            Forecaster(self.parts.outlooks, self.storage),
             queue_limit=10,
             max_recoveries=3,
             wrangle_failures=5,
@@ -115,12 +122,28 @@ class World:
         await self.storage.delete(Container.QUEUE, source.name)
         return meta
 
-    async def commit(self, job: Job, ending: Ending = Ending.COMPLETE, *, attempt: int = 1) -> None:
+    async def hold(self, job: Job) -> None:
+        """Lease the claim as a worker does."""
+        await self.storage.acquire_lease(Container.RESULTS, claim_name(job.name), str(uuid4()), 60)
+
+    async def commit(
+        self, job: Job, ending: Ending = Ending.COMPLETE, *, attempt: int = 1, seconds: float = 0
+    ) -> None:
         metadata = RunMark(uid=job.uid, attempt=attempt, nonce="n").to_metadata()
         error = None if ending is Ending.COMPLETE else {"reason": "stage", "message": "it broke"}
-        body = json.dumps({"uid": job.uid, "attempt": attempt, "error": error}).encode()
+        began = self.now - timedelta(seconds=seconds)
+        times = {"started_at": began.isoformat(), "finished_at": self.now.isoformat()}
+        body = json.dumps({"uid": job.uid, "attempt": attempt, "error": error, **times}).encode()
         for name, data in ((result_name(job.name, ending), b"zip"), (sidecar_name(job.name, ending), body)):
             await self.storage.write(Container.RESULTS, name, data, metadata=metadata)
+
+    async def greet(self, *, slots: int = 1, state: str = "running") -> None:
+        """Give a worker's sign of life."""
+        body = {"worker": "w", "slots": slots, "state": state}
+        await self.storage.write(Container.RESULTS, worker_name("w"), json.dumps(body).encode())
+
+    async def foreseen(self, job: Job) -> Outlook | None:
+        return (await self.parts.outlooks.outlooks([job.id])).get(job.id)
 
     async def left(self) -> list[str]:
         names = [name async for name in self.storage.names(Container.RESULTS)]
@@ -286,3 +309,130 @@ async def test_a_scheduler_out_of_office_writes_nothing_more(world: World) -> No
     await eventually(lambda: not world.packager.busy, within=10)
     assert (await world.job(job)).state is State.WAITING
     assert (await world.job(job)).frames[0].packaging is None
+
+
+async def test_of_running_jobs_the_progress_is_posted_and_only_what_changed_is_read(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running, queued = await world.submit(), await world.submit()
+    await world.look()
+    await world.claim(running)
+    await world.hold(running)
+    await world.look(full=False)
+    read: list[str] = []
+    opened = DirectoryStorage.open
+
+    def noting(self: DirectoryStorage, container: Container, name: str, **more: Any) -> Any:
+        read.append(name)
+        return opened(self, container, name, **more)
+
+    monkeypatch.setattr(DirectoryStorage, "open", noting)
+
+    async def tell(job: Job, **changes: Any) -> None:
+        body = {"uid": job.uid, "attempt": 1, "stage": 1, "at": world.now.isoformat(), **changes}
+        name = progress_name(job.name)
+        await world.storage.write(Container.RESULTS, name, json.dumps(body).encode())
+
+    async def stage() -> int | None:
+        found = (await world.parts.progress.latest([running.id])).get(running.id, ())
+        return found[0].progress.stage if found else None
+
+    await tell(queued)  # what an earlier attempt has left
+    await tell(running, stage=None)
+    await world.look(full=False)
+    assert await stage() is None
+    await tell(running, stage=2)
+    for _ in range(3):
+        await world.look(full=False)
+    assert await stage() == 2
+    assert read == [progress_name(running.name)] * 2
+    for odd in ({"stage": 3, "attempt": 2}, {"stage": 3, "uid": "another"}, {"stage": 9}):
+        await tell(running, **odd)
+        await world.look(full=False)
+        assert await stage() == 2
+    assert (await world.job(running)).state is State.RUNNING
+    await tell(running, stage=4)
+    await world.commit(running)
+    await world.look()
+    assert (await world.job(running)).state is State.COMPLETE
+    assert await stage() == 2
+    assert await world.parts.progress.latest([queued.id]) == {}
+
+
+async def test_progress_that_cannot_be_read_holds_up_no_pass(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = await world.submit()
+    await world.look()
+    await world.claim(job)
+    await world.hold(job)
+    await world.look(full=False)
+
+    async def fail(*_: object) -> None:
+        raise Unavailable("away")
+
+    monkeypatch.setattr(world.parts.progress, "post", fail)
+    body = {"uid": job.uid, "attempt": 1, "stage": 1, "at": world.now.isoformat()}
+    await world.storage.write(Container.RESULTS, progress_name(job.name), json.dumps(body).encode())
+    await world.look(full=False)
+    monkeypatch.undo()
+    await world.look(full=False)
+    [found] = (await world.parts.progress.latest([job.id]))[job.id]
+    assert found.progress.stage == 1
+
+
+async def test_waiting_jobs_know_their_place_and_by_an_earlier_run_when_they_start(world: World) -> None:
+    first = await world.submit()
+    await world.look()
+    await world.claim(first)
+    await world.look(full=False)
+    await world.commit(first, seconds=20)
+    await world.greet()
+    jobs = [await world.submit() for _ in range(13)]
+    await world.look()  # what this one packages is in the queue when the next looks
+    await world.look()
+    queued, waiting = await world.foreseen(jobs[1]), await world.foreseen(jobs[12])
+    assert queued is not None
+    assert (queued.phase, queued.position) == (State.QUEUED, 2)
+    assert queued.starts == world.now + timedelta(seconds=20)
+    assert queued.finishes == world.now + timedelta(seconds=40)
+    assert waiting is not None
+    assert (waiting.phase, waiting.position, waiting.starts) == (
+        State.WAITING,
+        3,
+        None,
+    )  # records not counted
+    assert await world.foreseen(first) is None
+
+
+async def test_a_new_job_knows_its_place_after_the_next_pass_of_any_kind(world: World) -> None:
+    await world.look()
+    job = await world.submit(hold=True)
+    await world.look(full=False)
+    assert await world.foreseen(job) is None  # it stands in no line
+    await world.operations.act(job.id, Action.UNBLOCK, ADA)
+    await world.look(full=False)
+    await world.look(full=False)
+    found = await world.foreseen(job)
+    assert found is not None
+    assert (found.position, found.workers) == (1, 0)
+
+
+@pytest.mark.parametrize("state", ["low_disk", "draining", "stopped"])
+async def test_a_worker_that_takes_nothing_more_is_none_to_wait_for(world: World, state: str) -> None:
+    await world.greet(state=state)
+    job = await world.submit()
+    await world.look()
+    await world.look()
+    found = await world.foreseen(job)
+    assert found is not None
+    assert found.workers == 0
+    assert found.seen_at is not None
+
+
+async def test_what_cannot_be_foreseen_holds_up_no_pass(world: World) -> None:
+    await world.parts.client.set(world.parts.store._keys.past_runs, "no hash")
+    await world.storage.write(Container.RESULTS, worker_name("w"), b"no JSON")
+    job = await world.submit()
+    await world.look()
+    assert (await world.job(job)).state is State.QUEUED

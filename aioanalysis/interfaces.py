@@ -18,6 +18,7 @@ from typing import Literal, Protocol
 from aioanalysis.domain.exchange import Container
 from aioanalysis.domain.job import Job, Source, Tombstone
 from aioanalysis.domain.method import Limits, Method
+from aioanalysis.domain.outlook import Outlook, PastRun
 from aioanalysis.domain.progress import Progress
 from aioanalysis.domain.states import State
 from aioanalysis.domain.usage import Sample
@@ -350,6 +351,26 @@ class ProgressBoard(Protocol):
 
         May be cancelled.
         """
+        ...
+
+
+class Outlooks(Protocol):
+    """What the scheduler foresees of unfinished jobs, and the earlier runs that it tells it by."""
+
+    async def foretell(self, outlooks: Mapping[str, Outlook]) -> None:
+        """Keep these, by job, for an hour, in place of all that there were. Repeatable."""
+        ...
+
+    async def outlooks(self, job_ids: Collection[str]) -> Mapping[str, Outlook]:
+        """Of those jobs that have one, in one call."""
+        ...
+
+    async def past_runs(self) -> Mapping[str, Sequence[PastRun]]:
+        """The latest complete runs by their method's title, oldest first."""
+        ...
+
+    async def set_past_runs(self, title: str, runs: Sequence[PastRun]) -> None:
+        """Repeatable."""
         ...
 
 

@@ -102,6 +102,7 @@ async def _listening(service: Service) -> AsyncIterator[str]:
             identity=service.identity,
             events=service.events,
             progress=service.progress,
+            outlooks=service.outlooks,
             sessions=service.sessions,
             settings=settings,
             ready=service.ready,

@@ -18,6 +18,7 @@ from aioanalysis.interfaces import (
     ExchangeStorage,
     Identity,
     JobEvents,
+    Outlooks,
     PassLog,
     ProgressBoard,
     Runtime,
@@ -43,6 +44,7 @@ class Service:
     identity: Identity
     events: JobEvents
     progress: ProgressBoard
+    outlooks: Outlooks
     sessions: Sessions
     passes: PassLog
     scheduler: Scheduler
@@ -159,6 +161,7 @@ async def open_service(
             identity=identity,
             events=redis.events,
             progress=redis.progress,
+            outlooks=redis.outlooks,
             sessions=redis.sessions,
             passes=redis.store,
             scheduler=Scheduler(
@@ -166,6 +169,7 @@ async def open_service(
                 redis.store,
                 redis.store,
                 redis.progress,
+                redis.outlooks,
                 records,
                 redis.lock,
                 redis.bell,

@@ -17,6 +17,7 @@ from aioanalysis.interfaces import (
     Identity,
     JobEvents,
     JobStore,
+    Outlooks,
     ProgressBoard,
     Session,
     Sessions,
@@ -59,6 +60,7 @@ class ApiContext:
     identity: Identity
     events: JobEvents
     progress: ProgressBoard
+    outlooks: Outlooks
     sessions: Sessions
     settings: Settings
     ready: Callable[[], Awaitable[Mapping[str, str | None]]]

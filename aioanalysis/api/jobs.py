@@ -18,11 +18,11 @@ from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.methods import check_submission
 from aioanalysis.api.problems import HttpProblem, InvalidQuery
 from aioanalysis.api.requests import JobRequest, JobsQuery, RemoveQuery, StateRequest, read_query
-from aioanalysis.api.responses import JobList, JobSummary, JobView, ListLinks, answer, dumps, job_path
+from aioanalysis.api.responses import JobList, JobSummary, JobView, Known, ListLinks, answer, dumps, job_path
 from aioanalysis.domain.job import Job
-from aioanalysis.domain.states import State
+from aioanalysis.domain.states import FINISHED, State
 from aioanalysis.errors import Forbidden, Invalid, RequestError
-from aioanalysis.interfaces import JobFilter, JobProgress, User
+from aioanalysis.interfaces import JobFilter, User
 from aioanalysis.operations import Once
 
 IDEMPOTENCY_KEY: Final = re.compile(r"[ -~]{1,255}")
@@ -89,14 +89,14 @@ async def listing(request: web.Request) -> web.StreamResponse:
     except Invalid as error:
         raise InvalidQuery(str(error), [("cursor", "is not one that this service gave")]) from None
     now = context.operations.clock()
-    progress = await progress_of(context, page.jobs)
+    known = await known_of(context, page.jobs)
     following = None
     if page.cursor is not None:
         pairs = [(name, value) for name, value in request.query.items() if name != "cursor"]
         following = f"{request.path}?{urlencode([*pairs, ('cursor', page.cursor)])}"
     return answer(
         JobList(
-            jobs=tuple(JobSummary.of(job, now, progress.get(job.id, ())) for job in page.jobs),
+            jobs=tuple(JobSummary.of(job, now, known[job.id]) for job in page.jobs),
             cursor=page.cursor,
             links=ListLinks(next=following),
         )
@@ -121,15 +121,18 @@ def filter_of(query: JobsQuery, user: User) -> JobFilter:
 
 async def show(request: web.Request) -> web.StreamResponse:
     job, context = await job_of(request), request.app[CONTEXT]
-    progress = await progress_of(context, [job])
-    return answer(JobView.of(job, context.operations.clock(), progress.get(job.id, ())))
+    known = await known_of(context, [job])
+    return answer(JobView.of(job, context.operations.clock(), known[job.id]))
 
 
-async def progress_of(context: ApiContext, jobs: Sequence[Job]) -> Mapping[str, Sequence[JobProgress]]:
-    """How far those of `jobs` are that run, by their ids."""
+async def known_of(context: ApiContext, jobs: Sequence[Job]) -> Mapping[str, Known]:
+    """What is known of these unfinished jobs beside their records, by their ids."""
     running = [job.id for job in jobs if any(frame.phase is State.RUNNING for frame in job.frames)]
+    unfinished = [job.id for job in jobs if job.state not in FINISHED]
     async with job_store_time():
-        return await context.progress.latest(running)
+        progress = await context.progress.latest(running)
+        outlooks = await context.outlooks.outlooks(unfinished)
+    return {job.id: Known(outlooks.get(job.id), progress.get(job.id, ())) for job in jobs}
 
 
 async def remove(request: web.Request) -> web.StreamResponse:

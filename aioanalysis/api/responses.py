@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -25,10 +25,19 @@ from aioanalysis.domain.actions import allowed_for
 from aioanalysis.domain.dependencies import Condition, Dependency
 from aioanalysis.domain.frames import Hold
 from aioanalysis.domain.job import HistoryEvent, Job, Split
+from aioanalysis.domain.outlook import Outlook
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import Action, State
 from aioanalysis.domain.why import Code, Why, why
 from aioanalysis.interfaces import JobProgress
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of an unfinished job beside its record: what is foreseen of it, how far its runs are."""
+
+    outlook: Outlook | None = None
+    progress: Sequence[JobProgress] = ()
 
 
 class WhyView(View):
@@ -186,9 +195,9 @@ class JobSummary(View):
     links: LinksView
 
     @classmethod
-    def of(cls, job: Job, now: datetime, progress: Sequence[JobProgress] = ()) -> Self:
+    def of(cls, job: Job, now: datetime, known: Known = Known()) -> Self:
         error = ErrorView.of(job.error, characters=ERROR_IN_LIST_CHARACTERS)
-        return cls(**_facts(job, now, progress), error=error, usage=UsageView.of(job.usage, series=False))
+        return cls(**_facts(job, now, known), error=error, usage=UsageView.of(job.usage, series=False))
 
 
 class JobView(JobSummary):
@@ -206,9 +215,9 @@ class JobView(JobSummary):
     history: tuple[HistoryView, ...]
 
     @classmethod
-    def of(cls, job: Job, now: datetime, progress: Sequence[JobProgress] = ()) -> Self:
+    def of(cls, job: Job, now: datetime, known: Known = Known()) -> Self:
         return cls(
-            **_facts(job, now, progress),
+            **_facts(job, now, known),
             error=ErrorView.of(job.error),
             usage=UsageView.of(job.usage),
             selection=SelectionView.of(job.selection),
@@ -251,7 +260,7 @@ def answer(view: View, *, status: int = 200, headers: Mapping[str, str] | None =
     )
 
 
-def _facts(job: Job, now: datetime, progress: Sequence[JobProgress]) -> dict[str, Any]:
+def _facts(job: Job, now: datetime, known: Known) -> dict[str, Any]:
     source = job.source
     return {
         "id": job.id,
@@ -277,7 +286,7 @@ def _facts(job: Job, now: datetime, progress: Sequence[JobProgress]) -> dict[str
         "holds": tuple(sorted({hold for frame in job.frames for hold in frame.holds})),
         "actions": _actions(job),
         "resubmitted_from": job.resubmitted_from,
-        "why": WhyView.of(why(job, now, progress={one.frame: one.progress for one in progress})),
+        "why": WhyView.of(why(job, now, known.outlook, {p.frame: p.progress for p in known.progress})),
         "links": LinksView.of(job),
     }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from aioanalysis.domain.frames import Attempt, Frame, Hold
@@ -15,6 +15,8 @@ from aioanalysis.domain.states import State
 OWN_REASONS: Final = frozenset({Reason.IMAGE, Reason.METHOD})
 SAYS_NOTHING: Final = frozenset({Reason.INPUT, Reason.KILLED, Reason.WORKER_LOST})
 EVIDENCE_KEPT: Final = 20
+WORKER_SEEN: Final = timedelta(minutes=5)
+"""A worker whose last sign of life is older is not counted upon."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

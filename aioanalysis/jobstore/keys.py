@@ -26,6 +26,8 @@ class Keys:
         events            stream   the latest changes of jobs
         progress:<id>     hash     run (its frame's number, or empty) -> how far it last was, expires
         progress          stream   the latest news of these
+        outlooks          hash     id -> what the scheduler foresees of an unfinished job, expires
+        past_runs         hash     title -> how long its latest runs took, by their number of records
         session:<digest>  string   a browser's sign-in (sealed), expires
         tombstones        hash     uid -> what is left of a removed job
         methods           hash     title -> health of a method whose packages fail in a row
@@ -87,6 +89,14 @@ class Keys:
 
     def progress_of(self, job_id: str) -> str:
         return f"{self.progress}:{job_id}"
+
+    @property
+    def outlooks(self) -> str:
+        return f"{self.prefix}outlooks"
+
+    @property
+    def past_runs(self) -> str:
+        return f"{self.prefix}past_runs"
 
     def session(self, token: str) -> str:
         return f"{self.prefix}session:{hashlib.sha256(token.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -15,6 +15,7 @@ from aioanalysis.jobstore.client import check, open_client
 from aioanalysis.jobstore.codec import Seal
 from aioanalysis.jobstore.events import RedisJobEvents
 from aioanalysis.jobstore.lock import RedisLock
+from aioanalysis.jobstore.outlooks import RedisOutlooks
 from aioanalysis.jobstore.progress import RedisProgressBoard
 from aioanalysis.jobstore.redis import RedisJobStore
 from aioanalysis.jobstore.sessions import RedisSessions
@@ -31,6 +32,7 @@ class RedisParts:
     attached: RedisAttachedRecords
     events: RedisJobEvents
     progress: RedisProgressBoard
+    outlooks: RedisOutlooks
     sessions: RedisSessions
     lock: RedisLock
     bell: RedisBell
@@ -66,6 +68,7 @@ async def open_job_store(
             attached=RedisAttachedRecords(client, prefix=prefix, budget=attached_bytes),
             events=RedisJobEvents(waiting, prefix=prefix),
             progress=RedisProgressBoard(client, waiting, prefix=prefix),
+            outlooks=RedisOutlooks(client, prefix=prefix),
             sessions=RedisSessions(client, prefix=prefix, seal=seal),
             lock=RedisLock(client, prefix=prefix, seconds=lock_seconds),
             bell=bell,

@@ -17,12 +17,14 @@ from aioanalysis.interfaces import (
     Bell,
     Holding,
     MethodHealthStore,
+    Outlooks,
     ProgressBoard,
     RecordStore,
     SchedulerLock,
     Tombstones,
 )
 from aioanalysis.operations import Operations
+from aioanalysis.scheduler.forecasting import Forecaster
 from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.passes import Passes
@@ -60,6 +62,7 @@ class Scheduler:
         tombstones: Tombstones,
         health: MethodHealthStore,
         progress: ProgressBoard,
+        outlooks: Outlooks,
         records: RecordStore,
         lock: SchedulerLock,
         bell: Bell,
@@ -73,6 +76,7 @@ class Scheduler:
         self._tombstones = tombstones
         self._health = health
         self._progress = progress
+        self._outlooks = outlooks
         self._records = records
         self._lock = lock
         self._bell = bell
@@ -146,6 +150,7 @@ class Scheduler:
             packager,
             wrangler,
             ProgressFollower(self._operations.storage, self._progress),
+            Forecaster(self._outlooks, self._operations.storage),
             queue_limit=cadence.queue_limit,
             max_recoveries=cadence.max_recoveries,
             wrangle_failures=cadence.wrangle_failures,

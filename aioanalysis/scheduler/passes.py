@@ -21,6 +21,7 @@ from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing
 from aioanalysis.interfaces import Tombstones
 from aioanalysis.operations import Operations
+from aioanalysis.scheduler.forecasting import Forecaster
 from aioanalysis.scheduler.observing import Observer
 from aioanalysis.scheduler.packaging import Packager
 from aioanalysis.scheduler.performing import Performer
@@ -55,6 +56,7 @@ class Passes:
         packager: Packager,
         wrangler: Wrangler,
         progress: ProgressFollower,
+        forecaster: Forecaster,
         *,
         queue_limit: int,
         max_recoveries: int,
@@ -68,6 +70,7 @@ class Passes:
         self._packager = packager
         self._wrangler = wrangler
         self._progress = progress
+        self._forecaster = forecaster
         self._queue_limit = queue_limit
         self._max_recoveries = max_recoveries
         self._wrangle_failures = wrangle_failures
@@ -93,10 +96,12 @@ class Passes:
             tombstones=tombstones,
         )
         moved = await self._perform(work)
-        await self._wrangler.review(_changes(jobs, work), jobs, full=full)
+        changes = _changes(jobs, work)
+        await self._wrangler.review(changes, jobs, full=full)
         admitted = self._admit([job for job in jobs if job.id not in moved], seen, now)
         await self._jobs.checked([job.id for job in jobs], now)
         await self._progress.look(jobs, without=moved)
+        await self._forecaster.review(changes, jobs, seen, now, busy=self._packager.busy, full=full)
         live = bool(
             admitted
             or moved

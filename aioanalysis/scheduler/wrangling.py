@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
 
 from aioanalysis import logs
-from aioanalysis.domain.exchange import WORKERS, Container
 from aioanalysis.domain.frames import Attempt
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.planning import SCHEDULER
 from aioanalysis.domain.wrangling import (
     MethodHealth,
-    WorkerSeen,
     counted,
     has_changed,
     held,
@@ -24,11 +19,11 @@ from aioanalysis.domain.wrangling import (
     new_attempts,
     released,
 )
-from aioanalysis.errors import AnalysisError, Contested, Missing
+from aioanalysis.errors import Contested, Missing
 from aioanalysis.interfaces import ExchangeStorage, MethodHealthStore
 from aioanalysis.operations import Operations
+from aioanalysis.scheduler.workers import seen_lately, worker_signs
 
-WORKER_SEEN: Final = timedelta(minutes=5)
 log = logs.get()
 
 
@@ -54,7 +49,7 @@ class Wrangler:
             await self._count(known, job, attempt)
         if not known:
             return
-        workers = await self._workers()
+        workers = seen_lately(await worker_signs(self._storage), self._operations.clock())
         for title, health in known.items():
             if health.held_since is not None and has_changed(health, workers):
                 await self._release(title, jobs)
@@ -100,23 +95,3 @@ class Wrangler:
             await self._operations.change(job.id, decide, fence=self._fence)
         except (Contested, Missing):
             log.info("wrangling_overtaken", job_id=job.id)
-
-    async def _workers(self) -> list[WorkerSeen]:
-        """Workers that gave a sign of life lately."""
-        since = datetime.now(UTC) - WORKER_SEEN
-        found = []
-        async for blob in self._storage.list(Container.RESULTS, WORKERS):
-            if blob.modified_at < since:
-                continue
-            try:
-                async with self._storage.open(Container.RESULTS, blob.name) as stream:
-                    body = json.loads(b"".join([chunk async for chunk in stream.chunks()]))
-                found.append(_worker(body, blob.modified_at))
-            except (AnalysisError, ValueError, KeyError, TypeError, AttributeError) as error:
-                log.warning("worker_sign_unreadable", name=blob.name, error=str(error))
-        return found
-
-
-def _worker(body: Mapping[str, Any], at: datetime) -> WorkerSeen:
-    methods = {str(method["title"]): str(method["digest"]) for method in body["methods"]}
-    return WorkerSeen(name=str(body["worker"]), at=at, methods=methods)

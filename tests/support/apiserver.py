@@ -173,6 +173,7 @@ async def open_api(
             identity=identity,
             events=parts.events,
             progress=parts.progress,
+            outlooks=parts.outlooks,
             sessions=parts.sessions,
             settings=Settings(_env_file=None, **settings),
             ready=look,

@@ -1,0 +1,113 @@
+"""What a worker says of itself in `workers/<worker>.json`, read with tolerance: versions may differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from aioanalysis.errors import Damaged
+
+SIGN_MAX_BYTES: Final = 1024 * 1024
+LISTED_MAX: Final = 1000
+"""Runs and methods that are read of one worker at most."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSign:
+    """A run that the worker is at."""
+
+    stem: str
+    attempt: int | None
+    since: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MethodSign:
+    """A method as the worker has it; `digest` is that of its directory."""
+
+    title: str
+    version: str | None
+    digest: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerSign:
+    """One worker's sign of life; what it does not tell is None.
+
+    `state`: running, low_disk, draining or stopped.
+    """
+
+    worker: str
+    host: str | None
+    service_version: str | None
+    runtime: str | None
+    engine: str | None
+    state: str
+    slots: int | None
+    running: tuple[RunSign, ...]
+    methods: tuple[MethodSign, ...]
+    free_bytes: int | None
+    reserve_bytes: int | None
+    started_at: datetime | None
+
+
+def parse_sign(data: bytes) -> WorkerSign:
+    """Raises `Damaged` for what is no JSON object, or names no worker."""
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Damaged(f"not JSON: {error}") from error
+    if not isinstance(body, dict) or not isinstance(body.get("worker"), str):
+        raise Damaged("names no worker")
+    runtime, disk = _mapping(body.get("runtime")), _mapping(body.get("disk"))
+    return WorkerSign(
+        worker=body["worker"],
+        host=_text(body.get("host")),
+        service_version=_text(body.get("service_version")),
+        runtime=_text(runtime.get("name")),
+        engine=_text(runtime.get("engine")),
+        state=_text(body.get("state")) or "running",
+        slots=_whole(body.get("slots")),
+        running=tuple(
+            RunSign(stem=stem, attempt=_whole(run.get("attempt")), since=_time(run.get("since")))
+            for run in _mappings(body.get("running"))
+            if (stem := _text(run.get("stem"))) is not None
+        ),
+        methods=tuple(
+            MethodSign(title=title, version=_text(one.get("version")), digest=_text(one.get("digest")))
+            for one in _mappings(body.get("methods"))
+            if (title := _text(one.get("title"))) is not None
+        ),
+        free_bytes=_whole(disk.get("free_bytes")),
+        reserve_bytes=_whole(disk.get("reserve_bytes")),
+        started_at=_time(body.get("started_at")),
+    )
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: object) -> Iterable[Mapping[str, Any]]:
+    items = value[:LISTED_MAX] if isinstance(value, list) else []
+    return (item for item in items if isinstance(item, Mapping))
+
+
+def _text(value: object) -> str | None:
+    """`value` as text that UTF-8 can carry."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _time(value: object) -> datetime | None:
+    try:
+        time = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+    return time if time is None or time.tzinfo else None

@@ -157,7 +157,7 @@ async def _test(
     from aioanalysis.wiring import open_runtime
 
     directory = await load_method(settings.methods_dir, title, base_image=settings.base_image)
-    params = _checked(directory, params)
+    params = _checked(directory, params or (_sample_params(directory) if records is None else {}))
     data = _records(directory, records)
     job_dir = _job_dir(settings, title, output)
 
@@ -184,13 +184,18 @@ def _is_job(folder: Path) -> bool:
     return (folder / "params.json").is_file() and (folder / ".alive").is_file()
 
 
-def _checked(directory: MethodDirectory, params: dict[str, Any]) -> dict[str, Any]:
+def _sample_params(directory: MethodDirectory) -> dict[str, Any]:
+    """What goes with the sample's records, and with no others."""
     sample = directory.path / SAMPLE_PARAMS
-    if not params and sample.is_file():
-        try:
-            params = json.loads(sample.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise Invalid(f"{sample}: {error}") from None
+    if not sample.is_file():
+        return {}
+    try:
+        return dict(json.loads(sample.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise Invalid(f"{sample}: {error}") from None
+
+
+def _checked(directory: MethodDirectory, params: dict[str, Any]) -> dict[str, Any]:
     wrong = [f"{at or 'params'}: {why}" for at, why in check_params(directory.method, params)]
     if wrong:
         raise Invalid("; ".join(wrong))

@@ -91,6 +91,15 @@ def test_a_report_that_is_missing_or_needs_a_network_is_a_fault(shell: Shell, re
     assert flaw in done.stdout
 
 
+def test_the_samples_parameters_are_for_the_sample_only(shell: Shell) -> None:
+    sample = shell.folder / "methods/mine/sample"
+    (sample / "params.json").write_text('{"field": "marker_code"}')
+    for records, field in (((), "marker_code"), ((str(sample / "records.jsonl"),), "species")):
+        done = shell(*TEST, *records, "--output", "out")
+        assert done.returncode == 0, done.stdout
+        assert json.loads((shell.folder / "out/params.json").read_text())["field"] == field
+
+
 def test_check_names_what_is_wrong_in_each_method(shell: Shell) -> None:
     assert shell("methods", "check").stdout == "mine: ok\n"
     shell.stage(2).write_text("def\n")

@@ -21,8 +21,12 @@ class ProgramError(Exception):
     """A program that is there did not do its work; the text is for the user."""
 
 
+def installed(engine: str) -> bool:
+    return all(map(shutil.which, NEEDED[engine]))
+
+
 def available() -> str | None:
-    return next((name for name, programs in NEEDED.items() if all(map(shutil.which, programs))), None)
+    return next(filter(installed, NEEDED), None)
 
 
 def version(engine: str) -> str:

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 
 MAX_ROWS = 500
+WORD_LETTERS = 24  # up to which a word, such as a record id, is not broken
 
 STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 SCRIPT = Path(__file__).with_name("report.js").read_text(encoding="utf-8")
@@ -65,7 +66,8 @@ class Report:
 
     def figure(self, svg: str, caption: str) -> None:
         """`svg` as `plots` makes it, which escapes its texts."""
-        self.parts.append(f"<figure>{svg}<figcaption>{visible(caption)}</figcaption></figure>")
+        drawing = f'<div class="scroll" tabindex="0">{svg}</div>'
+        self.parts.append(f"<figure>{drawing}<figcaption>{visible(caption)}</figcaption></figure>")
 
     def table(
         self,
@@ -90,7 +92,7 @@ class Report:
         )
         if len(rows) > MAX_ROWS:
             caption += f" The first {MAX_ROWS:,} of {len(rows):,} rows; all are in {whole}."
-        top = f"<caption>{visible(caption.strip())}</caption>" if caption else ""
+        top = f"<caption><span>{visible(caption.strip())}</span></caption>" if caption else ""
         self.parts.append(
             f'<div class="scroll" tabindex="0"><table>{top}<thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
@@ -114,5 +116,6 @@ def is_number(value: object) -> bool:
 def table_cell(value: object, numeric: bool, digits: int | None) -> str:
     text = shown(value, digits)
     if not numeric:
-        return f"<td>{text}</td>"
+        word = 0 < len(text) <= WORD_LETTERS and not any(map(str.isspace, text))
+        return f"<td{' class=word' if word else ''}>{text}</td>"
     return f'<td class="num" data-v="{value if text else ""}">{text}</td>'

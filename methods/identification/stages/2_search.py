@@ -108,7 +108,7 @@ def chosen_engine(job: Job) -> str:
     engine = str(job.parameters["engine"])
     if engine == "auto":
         return programs.available() or "builtin"
-    if engine != "builtin" and not all(map(programs.shutil.which, programs.NEEDED[engine])):
+    if engine != "builtin" and not programs.installed(engine):
         raise RefusalError(
             f"engine {engine} is not installed here; choose auto or builtin, or an image that has it."
         )

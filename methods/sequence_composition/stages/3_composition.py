@@ -98,9 +98,9 @@ def pooled_figures(whole: Any, thirds: Any) -> dict[str, float | None]:
     known = int(whole[:4].sum())
     single = {base: 100 * whole[n] / known if known else None for n, base in enumerate("ACGT")}
     values: dict[str, float | None] = {base: single[base] for base in "GCAT"}
-    values["GC"] = gc(whole)
+    values["GC"] = float(gc(whole))
     for n in range(3):
-        values[f"GC{n + 1}"] = None if thirds is None else gc(thirds[n])
+        values[f"GC{n + 1}"] = None if thirds is None else float(gc(thirds[n]))
     return values
 
 

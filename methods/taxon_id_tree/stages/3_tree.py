@@ -129,12 +129,13 @@ def leave_out(job: Job, records: Records, dropped: list[int]) -> None:
     gone = set(dropped)
     write_jsonl(job.dir / "records_used.jsonl", (r for n, r in enumerate(records) if n not in gone))
     keys = ("record_id", "processid", "line")
-    more = [
+    more: Records = [
         {**{key: records[n][key] for key in keys}, "reason": "undefined_distance", "detail": ""}
         for n in sorted(gone)
     ]
-    before = read_jsonl(job.dir / "records_left_out.jsonl")
-    write_jsonl(job.dir / "records_left_out.jsonl", sorted(before + more, key=lambda one: one["line"]))
+    before: Records = read_jsonl(job.dir / "records_left_out.jsonl")
+    left_out = sorted(before + more, key=lambda one: int(one["line"]))
+    write_jsonl(job.dir / "records_left_out.jsonl", left_out)
     selection = job.load("selection")
     selection["used"] -= len(gone)
     selection["left_out"]["undefined_distance"] = len(gone)

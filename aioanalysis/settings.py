@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal
 
@@ -52,6 +53,9 @@ class Settings(BaseSettings):
     )
     session_seconds: int = Field(43_200, ge=60, description="How long a browser stays signed in.")
     link_max_seconds: int = Field(86_400, ge=1, description="Longest life of a signed link.")
+    trusted_proxies: str | None = Field(
+        None, description="Addresses or networks, comma separated, whose X-Forwarded-For is believed."
+    )
     downloads_max: int = Field(100, gt=0, description="Downloads that one API process serves at a time.")
 
     # job store
@@ -63,6 +67,9 @@ class Settings(BaseSettings):
         None, description="Fernet key(s), comma separated, newest first, that seal submitters' keys."
     )
     job_expiry: int = Field(604_800, gt=0, description="Seconds from a job's creation to its expiry.")
+    orphan_seconds: float = Field(
+        3600, ge=0, description="Age from which a file of no job counts as an orphan."
+    )
 
     # package storage: exactly one of directory, connection string, account URL
     storage_directory: Path | None = Field(None, description="Local folder that holds both containers.")
@@ -188,6 +195,7 @@ class Settings(BaseSettings):
     # client commands
     server: str | None = Field(None, description="Service that client commands speak to.")
     key: SecretStr | None = Field(None, description="Key that client commands use.")
+    profile: str | None = Field(None, description="Profile, made by login, that client commands use.")
 
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least level that is logged."
@@ -214,6 +222,16 @@ class Settings(BaseSettings):
             except ValueError:
                 raise ValueError("must be Fernet keys; `aioanalysis keys secret` prints one") from None
         return secret
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, text: str | None) -> str | None:
+        for network in filter(None, map(str.strip, (text or "").split(","))):
+            try:
+                ip_network(network)
+            except ValueError:
+                raise ValueError("must be addresses or networks, such as 10.0.0.0/8,::1") from None
+        return text
 
     @model_validator(mode="after")
     def _agree(self) -> Settings:

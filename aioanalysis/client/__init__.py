@@ -1,5 +1,48 @@
-"""The async client of the service: what the command line is built on, and usable from a notebook."""
+"""The async client of the service: what the command line is built on, and usable from a notebook.
 
-from aioanalysis.client.client import AnalysisClient, ApiProblem, Downloaded, JobJson, open_client
+from pathlib import Path
+from aioanalysis.client import open_client
 
-__all__ = ["AnalysisClient", "ApiProblem", "Downloaded", "JobJson", "open_client"]
+async with open_client() as client:
+    result = await client.run("distance_summary", records=Path("records.jsonl"))
+result.tables["summary.tsv"], result.report
+"""
+
+from aioanalysis.client.client import AnalysisClient, JobFailed, Update, open_client
+from aioanalysis.client.connection import Connection, find_connection
+from aioanalysis.client.downloads import Downloaded
+from aioanalysis.client.events import Event
+from aioanalysis.client.models import (
+    UNFINISHED,
+    FileJson,
+    FrameJson,
+    FrameSummaryJson,
+    JobJson,
+    JobSummaryJson,
+    MethodJson,
+    SessionJson,
+)
+from aioanalysis.client.results import Result
+from aioanalysis.client.transport import ApiProblem, NotReached
+
+__all__ = [
+    "UNFINISHED",
+    "AnalysisClient",
+    "ApiProblem",
+    "Connection",
+    "Downloaded",
+    "Event",
+    "FileJson",
+    "FrameJson",
+    "FrameSummaryJson",
+    "JobFailed",
+    "JobJson",
+    "JobSummaryJson",
+    "MethodJson",
+    "NotReached",
+    "Result",
+    "SessionJson",
+    "Update",
+    "find_connection",
+    "open_client",
+]

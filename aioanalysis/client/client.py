@@ -3,222 +3,133 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
-import aiofiles
 import aiohttp
-from aiofiles.threadpool.binary import AsyncBufferedIOBase
 
+from aioanalysis import __version__
 from aioanalysis.aio import in_thread
-from aioanalysis.errors import AnalysisError, Unavailable
+from aioanalysis.client.connection import find_connection
+from aioanalysis.client.events import Event, listen
+from aioanalysis.client.jobs import JobCalls
+from aioanalysis.client.models import (
+    UNFINISHED,
+    JobJson,
+    MethodJson,
+    SessionJson,
+)
+from aioanalysis.client.packages import PackageCalls
+from aioanalysis.client.results import Result
+from aioanalysis.client.transport import Transport
+from aioanalysis.errors import AnalysisError
 
-UNFINISHED: Final = frozenset({"waiting", "queued", "running", "blocked", "failing", "retrying"})
 FIRST_POLL, LONGEST_POLL = 0.2, 2.0
-CHUNK: Final = 1024 * 1024
+WATCH_SECONDS: Final = 10.0
+PATIENCE_SECONDS: Final = 30.0
+
+Records = str | os.PathLike[str] | Iterable[Mapping[str, Any]]
+"""A recordset's code (a `str`), a file of JSON Lines (a `Path`), or the records themselves."""
 
 
-class JobJson(TypedDict, total=False):
-    """A job as the service tells it; times are RFC 3339 UTC."""
+class JobFailed(AnalysisError):
+    """The job that was waited for did not complete; `job` is it as it ended."""
 
-    id: str
-    title: str
-    params: dict[str, Any]
-    recordset: str | None
-    set_token: str | None
-    record_count: int | None
-    packaged_count: int | None
-    tags: list[str]
-    submitter: str
-    state: str
-    submitted_at: str
-    expires_at: str
-    deadline: str
-    last_updated: str
-    state_changed_at: str
-    attempt: int
-    retries: int
-    frames: dict[str, Any] | None
-    holds: list[str]
-    actions: list[str]
-    after: list[dict[str, Any]]
-    split: dict[str, Any] | None
-    wrangled: str | None
-    attempts: list[dict[str, Any]]
-    resubmitted_from: str | None
-    error: dict[str, Any] | None
-    usage: dict[str, Any] | None
-    why: dict[str, Any] | None
-    history: list[dict[str, Any]]
-
-
-class ApiProblem(AnalysisError):
-    """The service refused: its problem document, as attributes."""
-
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        self.status = status
-        self.problem = dict(problem)
-        details = [f"{e.get('pointer') or '/'}: {e.get('detail')}" for e in problem.get("errors") or ()]
-        text = str(problem.get("detail") or problem.get("title") or "no reason given")
-        super().__init__(f"{text} ({'; '.join(details)})" if details else text)
+    def __init__(self, job: JobJson) -> None:
+        self.job = job
+        error = job["error"]
+        text = f": {error['reason']}: {error['message']}" if error else ""
+        super().__init__(f"{job['title']} {job['id']} is {job['state']}{text}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Downloaded:
-    """A downloaded package; `verified` tells that its SHA-256 is what the service said."""
+class Update:
+    """A job that is watched: as it is, and `progress` if that is what is new."""
 
-    path: Path
-    size: int
-    sha256: str
-    verified: bool
+    job: JobJson
+    progress: Mapping[str, Any] | None = None
 
 
-class AnalysisClient:
-    """One service, one key. Made by `open_client`."""
+class AnalysisClient(JobCalls, PackageCalls):
+    """One service, one key. Made by `open_client`.
 
-    def __init__(self, session: aiohttp.ClientSession, server: str) -> None:
-        self._session = session
-        self._server = server.rstrip("/")
+    A call that fails in passing (no connection, 429, 502 to 504) is made again for up to `patience` seconds
+    if that can do no harm: submissions carry an idempotency key, reading changes nothing, and an action is
+    repeated only when it cannot have arrived. Raises `ApiProblem` when the service refuses, `Unavailable`
+    when it cannot be reached; both are `AnalysisError`.
+    """
 
-    async def submit(
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    @property
+    def server(self) -> str:
+        """The service's address."""
+        return self._transport.server
+
+    # --- one call, one result ---
+
+    async def run(
         self,
         title: str,
         *,
-        recordset: str | None = None,
-        set_token: str | None = None,
+        records: Records,
         params: Mapping[str, Any] | None = None,
-        selection: Mapping[str, Sequence[str]] | None = None,
-        record_count: int | None = None,
-        tags: Sequence[str] = (),
-        frames: Sequence[Mapping[str, Any]] | None = None,
-        split: Mapping[str, int | str] | None = None,
-        after: Sequence[str | Mapping[str, Any]] = (),
-        hold: bool = False,
-        retries: int = 0,
-        file: Path | None = None,
-        idempotency_key: str | None = None,
-    ) -> JobJson:
-        """Submit a job over a recordset, a set token or the records of `file`; returns it as recorded.
+        folder: Path | None = None,
+        on_update: Callable[[Update], None] | None = None,
+        timeout: float | None = None,
+        **more: Any,
+    ) -> Result:
+        """Submit a job, wait until it has ended, and open its result: the whole way in one call.
 
-        `file` is JSON Lines, plain or gzip. `frames` are what differs in params, one run each; `split` is
-        {"records": N} or {"by": field}; `after` are ids, or {"job": id, "when": end, "each": bool}.
+        `records` is a recordset's code, the `Path` of a file of JSON Lines, or records as dictionaries;
+        `more` goes to `submit`. The package is kept in `folder` if one is given, else until the result is
+        closed. Raises `JobFailed` for any end but complete, `TimeoutError` after `timeout` seconds.
         """
-        fields = {
-            "title": title,
-            "recordset": recordset,
-            "set_token": set_token,
-            "params": dict(params or {}),
-            "selection": dict(selection) if selection else None,
-            "record_count": record_count,
-            "tags": list(tags) or None,
-            "frames": [dict(frame) for frame in frames] if frames is not None else None,
-            "split": dict(split) if split else None,
-            "after": list(after) or None,
-            "hold": hold or None,
-            "retries": retries or None,
-        }
-        body = {name: value for name, value in fields.items() if value is not None}
-        headers = {"Idempotency-Key": idempotency_key} if idempotency_key else {}
-        if file is None:
-            job: JobJson = await self._call("POST", "/v1/jobs", body=body, headers=headers)
-            return job
-        with await in_thread(file.open, "rb") as records:
-            parts = aiohttp.MultipartWriter("form-data")
-            parts.append_json(body).set_content_disposition("form-data", name="job")
-            part = parts.append(records, {"Content-Type": "application/octet-stream"})
-            part.set_content_disposition("form-data", name="records", filename="records.jsonl")
-            attached: JobJson = await self._call("POST", "/v1/jobs", data=parts, headers=headers)
-            return attached
+        job = await self.submit(title, params=params, **_source(records), **more)
+        async with asyncio.timeout(timeout), aclosing(self.watch(job["id"])) as updates:
+            async for update in updates:
+                job = update.job
+                if on_update is not None:
+                    on_update(update)
+        if job["state"] != "complete":
+            raise JobFailed(job)
+        return await self.open_result(job["id"], folder=folder)
 
-    async def job(self, job_id: str) -> JobJson:
-        """One job."""
-        job: JobJson = await self._call("GET", f"/v1/jobs/{job_id}")
-        return job
+    async def open_result(
+        self, job_id: str, *, frame: int | None = None, folder: Path | None = None
+    ) -> Result:
+        """Download the package of a complete job and open it; see `Result`.
 
-    async def jobs(self, *, limit: int = 50, **filters: str | Sequence[str]) -> list[JobJson]:
-        """Own jobs (an administrator's: all), newest first; filters are the query's parameters."""
-        query: list[tuple[str, str]] = []
-        for name, value in filters.items():
-            query += [(name, value)] if isinstance(value, str) else [(name, each) for each in value]
-        found: list[JobJson] = []
-        cursor: str | None = None
-        while len(found) < limit:
-            page = [*query, ("limit", str(min(500, limit - len(found))))]
-            answer = await self._call(
-                "GET", "/v1/jobs", query=[*page, ("cursor", cursor)] if cursor else page
-            )
-            found += answer["jobs"]
-            cursor = answer.get("cursor")
-            if cursor is None:
-                break
-        return found
-
-    async def remove(self, job_id: str, *, force: bool = False) -> None:
-        """Remove a job with all its files."""
-        await self._call("DELETE", f"/v1/jobs/{job_id}", query=[("force", "true")] if force else [])
-
-    async def override(self, job_id: str, state: str) -> JobJson:
-        """Set a job's state by hand (system token)."""
-        job: JobJson = await self._call("PUT", f"/v1/jobs/{job_id}/state", body={"state": state})
-        return job
-
-    async def action(
-        self, job_id: str, action: str, *, now: bool = False, all_frames: bool = False
-    ) -> JobJson:
-        """Block, unblock, interrupt, suspend, kill or retry a job; the job as it is then.
-
-        `now`: a block ends what runs, too. `all_frames`: a retry is of complete ones, too.
+        Of a job with frames that of `frame`, or one package that holds all frames' packages.
         """
-        query = [("when", "now" if now else None), ("all", "true" if all_frames else None)]
-        job: JobJson = await self._call("POST", f"/v1/jobs/{job_id}/actions/{action}", query=query)
-        return job
+        job = await self.job(job_id)
+        name = f"{job['title']}.{job_id}{f'-{frame}' if frame else ''}.zip"
+        if folder is not None:
+            saved = await self.result(job_id, folder / name, frame=frame)
+            return await in_thread(Result, job, saved.path)
+        temporary = await in_thread(partial(TemporaryDirectory[str], prefix="aioanalysis-"))
+        try:
+            saved = await self.result(job_id, Path(temporary.name) / name, frame=frame)
+            return await in_thread(Result, job, saved.path, temporary)
+        except BaseException:
+            temporary.cleanup()
+            raise
 
-    async def act_on(self, action: str, **wanted: Any) -> list[dict[str, Any]]:
-        """An action on all jobs of `ids`, or that the list's filters find; the outcome for each."""
-        outcomes: list[dict[str, Any]] = []
-        cursor: str | None = None
-        while True:
-            body = {**wanted, "cursor": cursor} if cursor else wanted
-            page = await self._call("POST", f"/v1/actions/{action}", body=body)
-            outcomes += page["outcomes"]
-            cursor = page["cursor"]
-            if cursor is None:
-                return outcomes
-
-    async def resubmit(self, job_id: str, **changes: Any) -> JobJson:
-        """A new job from the definition of another, with these of its fields changed."""
-        job: JobJson = await self._call("POST", f"/v1/jobs/{job_id}/actions/resubmit", body=changes)
-        return job
-
-    async def frames(self, job_id: str, *, states: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """A job's frames, in these states only if any are given."""
-        query = [("state", state) for state in states]
-        answer = await self._call("GET", f"/v1/jobs/{job_id}/frames", query=query)
-        frames: list[dict[str, Any]] = answer["frames"]
-        return frames
-
-    async def frame(self, job_id: str, number: int) -> dict[str, Any]:
-        """One frame, with its attempts."""
-        frame: dict[str, Any] = await self._call("GET", f"/v1/jobs/{job_id}/frames/{number}")
-        return frame
-
-    async def methods(self) -> list[dict[str, Any]]:
-        """The methods that can be submitted."""
-        answer = await self._call("GET", "/v1/methods")
-        methods: list[dict[str, Any]] = answer["methods"]
-        return methods
+    # --- waiting ---
 
     async def wait(
         self, job_id: str, *, on_change: Callable[[JobJson], None] | None = None, timeout: float | None = None
     ) -> JobJson:
         """Wait until the job has finished; `on_change` sees it whenever state or reason have changed.
 
-        Raises `TimeoutError`.
+        It asks every 2 s at most, and keeps no connection. Raises `TimeoutError`.
         """
         pause, before = FIRST_POLL, None
         async with asyncio.timeout(timeout):
@@ -233,117 +144,102 @@ class AnalysisClient:
                 before = now
                 await asyncio.sleep(pause)
 
-    async def result(
-        self,
-        job_id: str,
-        target: Path,
-        *,
-        failed: bool = False,
-        frame: int | None = None,
-        on_progress: Callable[[int, int], None] | None = None,
-    ) -> Downloaded:
-        """Download the result package (or the failed one) to `target`, appearing there only when whole.
+    async def events(self, *, since: str | None = None) -> AsyncGenerator[Event, None]:
+        """Changes and progress of the jobs that the caller may see, as they happen; see `Event`.
 
-        Of a job with frames that of one, or a zip of all.
+        For ever, over as many connections as it takes, no event twice: one that is cut goes on where it
+        ended, or with a `reset` when the service does not know any more what has been missed. Stop it by
+        leaving `async with contextlib.aclosing(client.events()) as events`.
         """
-        path = f"/v1/jobs/{job_id}/{'failed-result' if failed else 'result'}"
-        part = target.with_name(target.name + ".part")
-        async with (
-            self._request("GET", path, query=_of_frame(frame)) as response,
-            aiofiles.open(part, "wb") as file,
-        ):
-            size, sha256 = await _save(response, file, on_progress)
-        told = response.headers.get("ETag", "").strip('"')
-        verified = told == sha256
-        if len(told) == len(sha256) and not verified:
-            await in_thread(part.unlink)
-            raise Unavailable("the package arrived damaged: its checksum differs; download it again")
-        await in_thread(part.replace, target)
-        return Downloaded(path=target, size=size, sha256=sha256, verified=verified)
+        async with aclosing(listen(self._transport, since)) as events:
+            async for event in events:
+                yield event
 
-    async def report(self, job_id: str, *, frame: int | None = None) -> bytes:
-        """The report, one HTML file."""
-        path = f"/v1/jobs/{job_id}/report"
-        async with self._request("GET", path, query=_of_frame(frame)) as response:
-            return await response.read()
+    async def watch(self, job_id: str) -> AsyncGenerator[Update, None]:
+        """The job now, then at every change and every bit of progress, until it has finished.
+
+        Made of events; every 10 s it looks for itself.
+        """
+        async with aclosing(self.events()) as events:
+            coming = asyncio.create_task(_next(events), name="next event")
+            try:
+                job = await self.job(job_id)
+                yield Update(job=job)
+                while job["state"] in UNFINISHED:
+                    await asyncio.wait([coming], timeout=WATCH_SECONDS)
+                    event = None
+                    if coming.done():
+                        event = coming.result()
+                        coming = asyncio.create_task(_next(events), name="next event")
+                        if event.job not in {job_id, None}:
+                            continue
+                    if event is not None and event.name == "progress":
+                        yield Update(job=job, progress=event.data)
+                        continue
+                    job = await self.job(job_id)
+                    yield Update(job=job)
+            finally:
+                coming.cancel()
+                await asyncio.wait([coming])
+
+    # --- the service ---
+
+    async def methods(self) -> list[MethodJson]:
+        """The methods that can be submitted."""
+        answer = await self._transport.call("GET", "/v1/methods")
+        methods: list[MethodJson] = answer["methods"]
+        return methods
+
+    async def method(self, title: str) -> MethodJson:
+        """One method's definition."""
+        method: MethodJson = await self._transport.call("GET", f"/v1/methods/{title}")
+        return method
+
+    async def who(self) -> SessionJson:
+        """Who the holder of the key is."""
+        session: SessionJson = await self._transport.call("GET", "/v1/session")
+        return session
 
     async def ready(self) -> bool:
         """Whether the service says that it is ready."""
         try:
-            async with self._session.get(f"{self._server}/readyz") as response:
-                return response.status == 200
-        except (aiohttp.ClientError, TimeoutError):
+            async with self._transport.opened("GET", "/readyz"):
+                return True
+        except AnalysisError:
             return False
 
-    async def _call(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: object = None,
-        data: aiohttp.MultipartWriter | None = None,
-        query: Sequence[tuple[str, str | None]] = (),
-        headers: Mapping[str, str] | None = None,
-    ) -> Any:
-        async with self._request(
-            method, path, body=body, data=data, query=query, headers=headers
-        ) as response:
-            return await response.json() if response.status != 204 else None
 
-    @asynccontextmanager
-    async def _request(
-        self,
-        method: str,
-        path: str,
-        *,
-        body: object = None,
-        data: aiohttp.MultipartWriter | None = None,
-        query: Sequence[tuple[str, str | None]] = (),
-        headers: Mapping[str, str] | None = None,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        params = [(name, value) for name, value in query if value is not None]
-        try:
-            async with self._session.request(
-                method, self._server + path, params=params, json=body, data=data, headers=headers
-            ) as response:
-                if response.status >= 400:
-                    raise ApiProblem(response.status, _problem(await response.read(), response.reason))
-                yield response
-        except aiohttp.ClientError as error:
-            raise Unavailable(f"the service at {self._server} cannot be reached: {error}") from error
+async def _next(events: AsyncGenerator[Event, None]) -> Event:
+    return await anext(events)
 
 
-async def _save(
-    response: aiohttp.ClientResponse,
-    file: AsyncBufferedIOBase,
-    on_progress: Callable[[int, int], None] | None,
-) -> tuple[int, str]:
-    digest, size = hashlib.sha256(), 0
-    async for chunk in response.content.iter_chunked(CHUNK):
-        digest.update(chunk)
-        await file.write(chunk)
-        size += len(chunk)
-        if on_progress is not None:
-            on_progress(size, response.content_length or size)
-    return size, digest.hexdigest()
-
-
-def _of_frame(frame: int | None) -> list[tuple[str, str]]:
-    return [] if frame is None else [("frame", str(frame))]
-
-
-def _problem(data: bytes, reason: str | None) -> Mapping[str, Any]:
-    try:
-        problem = json.loads(data)
-    except ValueError:
-        problem = None
-    return problem if isinstance(problem, dict) else {"title": reason or "no reason given"}
+def _source(records: Records) -> dict[str, Any]:
+    if isinstance(records, str):
+        return {"recordset": records}
+    return {"file": Path(records)} if isinstance(records, os.PathLike) else {"records": records}
 
 
 @asynccontextmanager
-async def open_client(server: str, key: str | None) -> AsyncIterator[AnalysisClient]:
-    """A client of the service at `server`, signed in with `key`."""
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout) as session:
-        yield AnalysisClient(session, server)
+async def open_client(
+    server: str | None = None,
+    key: str | None = None,
+    *,
+    patience: float = PATIENCE_SECONDS,
+    on_retry: Callable[[str], None] | None = None,
+) -> AsyncIterator[AnalysisClient]:
+    """A client of the service at `server`, signed in with `key`.
+
+    Without a server it is the one that client commands speak to: of AIOANALYSIS_SERVER and AIOANALYSIS_KEY,
+    of the `aioanalysis dev` that runs in this folder, or of the profile that `aioanalysis login` has made.
+    Failed calls are made again for `patience` seconds; `on_retry` is told of each failure. Raises
+    `Misconfigured`.
+    """
+    if server is None:
+        found = await in_thread(find_connection, key=key)
+        server, key = found.server, found.key
+    headers = {"User-Agent": f"aioanalysis/{__version__}"} | (
+        {"Authorization": f"Bearer {key}"} if key else {}
+    )
+    connector = aiohttp.TCPConnector(limit=0)  # streams of events would hold a limited number of them
+    async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
+        yield AnalysisClient(Transport(session, server, patience=patience, on_retry=on_retry))

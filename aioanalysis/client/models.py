@@ -1,0 +1,173 @@
+"""What the service answers, as typed dictionaries: its JSON as it came, with the fields' types beside it."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypedDict
+
+State = Literal[
+    "waiting", "queued", "running", "complete", "failed", "blocked", "failing", "retrying", "killed"
+]
+UNFINISHED: Final = frozenset({"waiting", "queued", "running", "blocked", "failing", "retrying"})
+"""States that a job leaves by itself, or once it is unblocked."""
+
+
+class ErrorJson(TypedDict):
+    """Why a run failed: `reason` for programs, `message` for people; `error` is what `script` printed."""
+
+    reason: str
+    message: str
+    script: str | None
+    error: str | None
+
+
+class WhyJson(TypedDict):
+    """Why a job is not finished. `position` counts from 1; what is not known is null."""
+
+    code: str
+    text: str
+    until: str | None
+    position: int | None
+    expected_start: str | None
+    expected_finish: str | None
+
+
+class UsageJson(TypedDict):
+    """What a run used; CPU in percent of one core, sizes in bytes, times in seconds or RFC 3339 UTC."""
+
+    started_at: str | None
+    finished_at: str | None
+    wall_seconds: float | None
+    samples: int
+    interval_seconds: float
+    cpu_percent: dict[str, float | None]
+    memory_bytes: dict[str, int | None]
+    cpu_seconds: float | None
+    network_bytes: int | None
+    block_bytes: int | None
+    series: list[dict[str, Any]]
+
+
+class AttemptJson(TypedDict):
+    """A run that is over."""
+
+    attempt: int
+    ending: str
+    started_at: str | None
+    finished_at: str | None
+    host: str | None
+    exit_code: int | None
+    error: ErrorJson | None
+    usage: UsageJson | None
+
+
+HistoryJson = TypedDict(
+    "HistoryJson",
+    {"at": str, "event": str, "from": State | None, "to": State, "by": str, "note": str | None},
+)
+
+
+class FramesJson(TypedDict):
+    """How many frames there are, and in which states."""
+
+    total: int
+    by_state: dict[State, int]
+
+
+class JobSummaryJson(TypedDict):
+    """A job as a list tells it; times are RFC 3339 UTC."""
+
+    id: str
+    title: str
+    params: dict[str, Any]
+    recordset: str | None
+    set_token: str | None
+    attached: bool
+    record_count: int | None
+    packaged_count: int | None
+    tags: list[str]
+    submitter: str
+    state: State
+    submitted_at: str
+    expires_at: str
+    deadline: str
+    last_updated: str
+    state_changed_at: str
+    attempt: int
+    recoveries: int
+    retries: int
+    frames: FramesJson | None
+    holds: list[str]
+    actions: list[str]
+    resubmitted_from: str | None
+    error: ErrorJson | None
+    usage: UsageJson | None
+    why: WhyJson | None
+    links: dict[str, str | None]
+
+
+class JobJson(JobSummaryJson):
+    """A job, whole."""
+
+    selection: dict[str, list[str] | None] | None
+    split: dict[str, int | str | None] | None
+    after: list[dict[str, Any]]
+    wrangled: str | None
+    attempts: list[AttemptJson]
+    history: list[HistoryJson]
+
+
+class FrameSummaryJson(TypedDict):
+    """A frame as a list tells it; `params` are what differs from the job's."""
+
+    number: int
+    state: State
+    params: dict[str, Any]
+    value: str | None
+    records: int | None
+    packaged_count: int | None
+    holds: list[str]
+    attempt: int
+    recoveries: int
+    retried: int
+    error: ErrorJson | None
+    usage: UsageJson | None
+    links: dict[str, str | None]
+
+
+class FrameJson(FrameSummaryJson):
+    """A frame, whole."""
+
+    attempts: list[AttemptJson]
+
+
+class MethodJson(TypedDict):
+    """A method's definition; `parameters` is a JSON Schema."""
+
+    title: str
+    label: str
+    description: str
+    version: str
+    parameters: dict[str, Any]
+    limits: dict[str, float | None]
+    network: bool
+    digest: str
+
+
+class FileJson(TypedDict):
+    """A member of a package; sizes in bytes."""
+
+    path: str
+    size: int
+    compressed_size: int
+    crc32: str
+    media_type: str
+    link: str
+
+
+class SessionJson(TypedDict):
+    """Who the holder of the key is."""
+
+    user: str
+    role: Literal["user", "administrator", "system"]
+    csrf_token: str | None
+    expires_at: str | None

@@ -25,6 +25,7 @@ from aioanalysis.api.context import CONTEXT, ApiContext
 from aioanalysis.api.downloads import DOWNLOADS, Downloads
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.events import HUB, Hub
+from aioanalysis.api.addresses import ADDRESSES, Addresses
 from aioanalysis.api.links import LINKS, Links
 from aioanalysis.api.metrics import METRICS, Metrics
 from aioanalysis.api.middlewares import authentication, mark_answer, tracing
@@ -70,6 +71,7 @@ def create_app(context: ApiContext) -> web.Application:
         else:
             app.router.add_route(endpoint.method, path, endpoint.handler)
     return app
+    app[ADDRESSES] = Addresses(context.settings.trusted_proxies)
 
 
 def make_runner(app: web.Application, *, shutdown_seconds: float) -> web.AppRunner:

@@ -238,6 +238,7 @@ class Stream:
         """Without Last-Event-ID only the place is told from where a client that comes back will go on."""
         await self._write(f"retry: {RETRY_MILLISECONDS}\n\n")
         if "Last-Event-ID" not in self._request.headers:
+            self._sent = _place(newest)
             await self._write(f"id: {newest}\n\n")
         elif missed is None:
             await self._reset(newest)
@@ -296,6 +297,7 @@ class Stream:
         await self._write(f"event: progress\ndata: {json.dumps(data)}\n\n")
 
     async def _reset(self, newest: str) -> None:
+        self._sent = _place(newest)
         await self._write(f"id: {newest}\nevent: reset\ndata: {{}}\n\n")
 
     async def _write(self, text: str) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 
 from aiohttp import web
 
+from aioanalysis.api.addresses import ADDRESSES
 from aioanalysis.api.context import CALLER, CONTEXT, Caller, job_store_time
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.links import LINK, is_linkable
@@ -101,7 +102,7 @@ async def _of_session(request: web.Request, token: str) -> Caller:
 
 
 async def _user(request: web.Request, key: str) -> User:
-    failures, address = request.app[FAILURES], request.remote or ""
+    failures, address = request.app[FAILURES], request.app[ADDRESSES].of(request)
     failures.check(address, key)
     user = await request.app[CONTEXT].identity.identify(key) if KEY.fullmatch(key) else None
     if user is None:

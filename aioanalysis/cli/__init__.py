@@ -34,6 +34,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     control.action,
     control.frames,
     setup.config,
+    setup.openapi,
     doctor.doctor,
 )
 for command in COMMANDS:

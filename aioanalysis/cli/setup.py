@@ -31,6 +31,14 @@ def config(as_json: Json = False) -> None:
         print_table(("variable", "value", "meaning"), rows)
 
 
+def openapi() -> None:
+    """Print the API's OpenAPI 3.1 document."""
+    from aioanalysis.api.app import SERVED
+    from aioanalysis.api.openapi import document
+
+    print_json(document(SERVED))
+
+
 def _shown(value: Any) -> Any:
     if isinstance(value, SecretStr):
         return "(hidden)"

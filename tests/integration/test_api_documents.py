@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
+from typer.testing import CliRunner
 
 from aioanalysis.api import openapi
 from aioanalysis.api.app import ENDPOINTS
 from aioanalysis.api.context import Gauge
+from aioanalysis.cli import app
 from aioanalysis.domain.dependencies import Dependency
 from aioanalysis.domain.exchange import Container, package_name
 from aioanalysis.domain.frames import Attempt, Frame
@@ -130,6 +133,10 @@ async def test_the_document_and_its_page_are_open_and_need_nothing_from_elsewher
     assert "://" not in text
     for path in DOCUMENT["paths"]:
         assert path in text
+
+
+def test_the_command_prints_the_same_document() -> None:
+    assert json.loads(CliRunner().invoke(app, ["openapi"]).stdout) == DOCUMENT
 
 
 async def test_requests_are_counted_by_route_and_never_by_address(api: Api) -> None:

@@ -359,6 +359,31 @@ async def test_an_address_with_too_many_bad_keys_waits_but_known_keys_go_on(api:
     assert (await api.get("/v1/jobs")).status == 200
 
 
+async def test_behind_a_trusted_proxy_each_client_waits_for_its_own_bad_keys(
+    redis_url: str, unique: str, tmp_path: Path
+) -> None:
+    storage = DirectoryStorage(tmp_path / "blobs")
+    await storage.prepare()
+
+    async def bad(api: Api, address: str) -> int:
+        headers = {"Authorization": "Bearer nobody", "X-Forwarded-For": address}
+        return (await api.get("/v1/jobs", by=None, headers=headers)).status
+
+    for trusted, other in (("127.0.0.1", 401), ("", 429)):
+        folder = tmp_path / f"of {trusted}"
+        folder.mkdir()
+        async with open_api(
+            storage,
+            redis_url=redis_url,
+            prefix=unique,
+            folder=folder,
+            trusted_proxies=trusted,
+            failed_signins_per_minute=3,
+        ) as api:
+            assert [await bad(api, "198.51.100.1") for _ in range(4)] == [401, 401, 401, 429]
+            assert await bad(api, "198.51.100.2") == other
+
+
 def test_failures_are_forgotten_and_bounded() -> None:
     failures = Failures(2)
     for number in range(10_050):

@@ -76,6 +76,7 @@ def test_all_wrong_values_are_named_in_one_line(monkeypatch: pytest.MonkeyPatch)
         "WORKER_ID": "a b",
         "QUEUE_CONTAINER": "Queue_1",
         "JOB_KEY_SECRET": "hidden-5",
+        "TRUSTED_PROXIES": "10.0.0.0/8,proxy",
         "PASS_INTERVAL": "nan",
         "TIME_LIMIT": "inf",
     }.items():
@@ -86,10 +87,10 @@ def test_all_wrong_values_are_named_in_one_line(monkeypatch: pytest.MonkeyPatch)
     assert "\n" not in text
     for name in (
         *("PORT", "QUEUE_LIMIT", "LEASE_SECONDS", "RUNTIME", "WORKER_ID", "QUEUE_CONTAINER"),
-        *("JOB_KEY_SECRET", "PASS_INTERVAL", "TIME_LIMIT"),
+        *("JOB_KEY_SECRET", "PASS_INTERVAL", "TIME_LIMIT", "TRUSTED_PROXIES"),
     ):
         assert f"AIOANALYSIS_{name}: " in text
-    assert len(text.split("; AIOANALYSIS_")) == 9
+    assert len(text.split("; AIOANALYSIS_")) == 10
     assert "hidden" not in "".join(traceback.format_exception(wrong.value))
 
 

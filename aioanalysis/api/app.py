@@ -18,6 +18,7 @@ from aioanalysis.api import (
     metrics,
     openapi,
     packages,
+    page,
     results,
     signin,
 )
@@ -43,6 +44,7 @@ SERVED: Final[tuple[Endpoint, ...]] = (
     *methods.ENDPOINTS,
     *health.ENDPOINTS,
     *metrics.ENDPOINTS,
+    *page.ENDPOINTS,
 )
 ENDPOINTS: Final = (*SERVED, *openapi.endpoints(SERVED))
 

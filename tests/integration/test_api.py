@@ -389,7 +389,16 @@ async def test_the_process_says_that_it_lives_and_what_it_lacks(api: Api) -> Non
 
 
 async def test_unknown_addresses_and_methods_are_problems_too(api: Api) -> None:
-    for path in ("/", "/v1", "/v1/", "/v1/jobs/", "/v2/jobs", "/v1/jobs/00000000/other", "/" + "x" * 7000):
+    for path in (
+        "/page",
+        "/page/",
+        "/v1",
+        "/v1/",
+        "/v1/jobs/",
+        "/v2/jobs",
+        "/v1/jobs/00000000/other",
+        "/" + "x" * 7000,
+    ):
         is_problem(await api.get(path), 404)
     reply = await api.call("PATCH", "/v1/jobs/00000000")
     is_problem(reply, 405)

@@ -1,0 +1,76 @@
+/** The service's events: one stream for the whole page, opened while somebody is signed in. */
+
+import { currentSession, onSession, resume } from "./api.js";
+
+const PAUSE = 2000;
+const listeners = new Set();
+let source = null;
+let again = 0;
+
+/** "off", "opening", "live", or "lost" while it tries again. */
+export let status = "off";
+
+/**
+ * Calls `listener(kind, data)` for every event until the returned function is called. Kinds:
+ * "job" {kind: created | changed | removed, job, title, state, submitter?}, "progress" {id, frame, stage,
+ * stages, name, message, fraction, at}, "reset" (events were missed: load anew), "status" {status}.
+ */
+export function listen(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function tell(kind, data) {
+  for (const listener of [...listeners]) listener(kind, data);
+}
+
+function setStatus(next) {
+  if (next === status) return;
+  status = next;
+  tell("status", { status });
+}
+
+function start() {
+  stop();
+  setStatus("opening");
+  source = new EventSource("/v1/events");
+  source.onopen = () => setStatus("live");
+  for (const kind of ["job", "progress", "reset"]) {
+    source.addEventListener(kind, (event) => tell(kind, JSON.parse(event.data)));
+  }
+  source.onerror = () => {
+    setStatus("lost");
+    if (source.readyState === EventSource.CLOSED) again = setTimeout(reopen, PAUSE);
+  };
+}
+
+/** After an answer that ends an EventSource (an error status). A new stream cannot tell what was missed. */
+async function reopen() {
+  clearTimeout(again);
+  try {
+    if (!(await resume())) return;
+  } catch {
+    again = setTimeout(reopen, PAUSE);
+    return;
+  }
+  start();
+  tell("reset", {});
+}
+
+function stop() {
+  clearTimeout(again);
+  source?.close();
+  source = null;
+}
+
+onSession((session) => {
+  if (session && status === "off") start();
+  if (!session) {
+    stop();
+    setStatus("off");
+  }
+});
+
+addEventListener("online", () => {
+  if (currentSession() && status !== "live") reopen();
+});

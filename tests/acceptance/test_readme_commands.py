@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from aioanalysis.domain.states import State
 from tests.support.parts import require
 from tests.support.readme import README, blocks
 from tests.support.waiting import until
@@ -79,6 +82,24 @@ def test_the_first_job_runs_as_written(clone: Path, dev: None) -> None:
     with zipfile.ZipFile(clone / "result.zip") as package:
         assert {"analysis_report.html", "summary.tsv"} <= set(package.namelist())
     assert "complete" in typed(clone, attached)
+
+
+def test_every_state_and_action_is_shown_as_written(clone: Path, dev: None) -> None:
+    before = ids(clone)
+    typed(clone, blocks(README.read_text(), "## Control")[-1])
+    jobs = [json.loads(typed(clone, f"aioanalysis show {job} --json")) for job in ids(clone) - before]
+    states = {event["to"] for job in jobs for event in job["history"]}
+    assert states == {state.value for state in State}
+    events = {event["event"] for job in jobs for event in job["history"]}
+    assert {"block", "interrupt", "kill", "retry", "suspend", "unblock"} <= events
+    assert sum(job["resubmitted_from"] is not None for job in jobs) == 1
+    assert Counter(job["state"] for job in jobs) == {"complete": 4, "failed": 2}
+
+
+def ids(clone: Path) -> set[str]:
+    """Of all jobs."""
+    listed = json.loads(typed(clone, "aioanalysis jobs --json"))
+    return {job["id"] for job in listed}
 
 
 def test_a_method_is_made_checked_and_tried_as_written(clone: Path) -> None:

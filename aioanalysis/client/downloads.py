@@ -48,11 +48,12 @@ class Downloaded:
 
 
 class Part:
-    """What has come of a file so far. Its methods block."""
+    """What has come of a file so far, `found` bytes of it by an earlier download. Its methods block."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
         self.path, self.etag, self.size = target, "", 0
+        self.found = 0
         self._digest = hashlib.sha256()
         before, after = f"{target.name}.", ".part"
         for path in target.parent.iterdir():
@@ -63,6 +64,7 @@ class Part:
             with self.path.open("rb") as file:
                 while piece := file.read(CHUNK):
                     self.add(piece)
+        self.found = self.size
 
     def begin(self, etag: str) -> None:
         """Nothing of this version is there yet."""
@@ -83,6 +85,7 @@ class Part:
         if self.path != self.target:
             self.path.unlink(missing_ok=True)
         self.path, self.etag, self.size, self._digest = self.target, "", 0, hashlib.sha256()
+        self.found = 0
 
 
 async def download(
@@ -100,7 +103,6 @@ async def download(
     what has the checksum `sha256`, or an ETag that is one; else a zip whose members have their CRC-32.
     """
     part = await in_thread(Part, target)
-    resumed_at = part.size
     loop = asyncio.get_running_loop()
     pause, came, since = FIRST_PAUSE, part.size, loop.time()
     while True:
@@ -119,7 +121,7 @@ async def download(
     verified = await _verify(part, sha256)
     await in_thread(part.path.replace, target)
     return Downloaded(
-        path=target, size=part.size, sha256=part.sha256, verified=verified, resumed_at=min(resumed_at, came)
+        path=target, size=part.size, sha256=part.sha256, verified=verified, resumed_at=part.found
     )
 
 

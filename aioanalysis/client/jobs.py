@@ -15,7 +15,7 @@ import aiohttp
 
 from aioanalysis.aio import in_thread, opened
 from aioanalysis.client.models import FrameJson, FrameSummaryJson, JobJson, JobSummaryJson
-from aioanalysis.client.transport import Parts, Transport
+from aioanalysis.client.transport import ApiProblem, Parts, Transport
 
 
 class JobCalls:
@@ -102,8 +102,13 @@ class JobCalls:
 
     async def remove(self, job_id: str, *, force: bool = False) -> None:
         """Remove a job with all its files."""
+        await self.job(job_id)  # from here on, that there is no such job means that it is done
         query = [("force", "true" if force else None)]
-        await self._transport.call("DELETE", f"/v1/jobs/{job_id}", query=query)
+        try:
+            await self._transport.call("DELETE", f"/v1/jobs/{job_id}", query=query)
+        except ApiProblem as problem:
+            if problem.status != 404:
+                raise
 
     async def override(self, job_id: str, state: str) -> JobJson:
         """Set a job's state by hand (system token)."""

@@ -80,23 +80,14 @@ class Transport:
     ) -> Any:
         """The answer's JSON, None if it has none. Raises `ApiProblem`, `NotReached`, `Damaged`.
 
-        By default all but POST is repeatable; a repeated DELETE that finds nothing has been done.
+        By default all but POST is repeatable.
         """
 
-        attempts = 0
-
         async def once() -> Any:
-            nonlocal attempts
-            attempts += 1
-            try:
-                async with self.opened(
-                    method, path, body=body, parts=parts, query=query, headers=headers
-                ) as response:
-                    return None if response.status == 204 else self._parsed(await response.read())
-            except ApiProblem as problem:
-                if method == "DELETE" and problem.status == 404 and attempts > 1:
-                    return None
-                raise
+            async with self.opened(
+                method, path, body=body, parts=parts, query=query, headers=headers
+            ) as response:
+                return None if response.status == 204 else self._parsed(await response.read())
 
         return await self.repeated(once, repeatable=method != "POST" if repeatable is None else repeatable)
 

@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,21 @@ def _commands(block: str) -> list[list[str]]:
     lines = [line for line in block.splitlines() if line and not line.startswith("#")]
     inner = [command for line in lines for command in re.findall(r"\$\(([^)]+)\)", line)]
     plain = [line for line in lines if not re.match(r"(export )?\w+=", line)]
-    return [shlex.split(line, comments=True) for line in (*plain, *inner)]
+    return [command for line in (*plain, *inner) for command in _simple(line)]
+
+
+def _simple(line: str) -> Iterator[list[str]]:
+    """The commands between a line's `;`, `||` and `&&`, without the words of its loops."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=";|&")
+    words.whitespace_split = True
+    command: list[str] = []
+    for word in [*words, ";"]:
+        if set(word) <= set(";|&"):
+            if command:
+                yield command
+            command = []
+        elif command or word not in {"until", "do", "done"}:
+            command.append(word)
 
 
 def _find(words: list[str]) -> tuple[Any, list[str]]:

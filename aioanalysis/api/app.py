@@ -17,20 +17,26 @@ from aioanalysis.api import (
     methods,
     metrics,
     openapi,
+    orphans,
     packages,
     page,
     results,
     signin,
+    statistics,
+    workers,
 )
+from aioanalysis.api.addresses import ADDRESSES, Addresses
 from aioanalysis.api.context import CONTEXT, ApiContext
 from aioanalysis.api.downloads import DOWNLOADS, Downloads
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.events import HUB, Hub
-from aioanalysis.api.addresses import ADDRESSES, Addresses
 from aioanalysis.api.links import LINKS, Links
 from aioanalysis.api.metrics import METRICS, Metrics
 from aioanalysis.api.middlewares import authentication, mark_answer, tracing
+from aioanalysis.api.orphans import ORPHANS, STOCK
 from aioanalysis.api.signin import FAILURES, Failures
+from aioanalysis.api.statistics import TALLY
+from aioanalysis.api.workers import SIGNS
 
 SERVED: Final[tuple[Endpoint, ...]] = (
     *jobs.ENDPOINTS,
@@ -38,6 +44,9 @@ SERVED: Final[tuple[Endpoint, ...]] = (
     *actions.ENDPOINTS,
     *results.ENDPOINTS,
     *packages.ENDPOINTS,
+    *orphans.ENDPOINTS,
+    *workers.ENDPOINTS,
+    *statistics.ENDPOINTS,
     *linking.ENDPOINTS,
     *events.ENDPOINTS,
     *signin.ENDPOINTS,
@@ -62,7 +71,13 @@ def create_app(context: ApiContext) -> web.Application:
     app[METRICS] = Metrics()
     app[LINKS] = Links(context.settings)
     app[FAILURES] = Failures(context.settings.failed_signins_per_minute)
+    app[ADDRESSES] = Addresses(context.settings.trusted_proxies)
     app[HUB] = Hub(context.events, context.progress)
+    app[SIGNS] = workers.make(context)
+    app[TALLY] = statistics.make(context)
+    app[ORPHANS] = orphans.make(context)
+    app[STOCK] = orphans.make_stock(app[ORPHANS], context)
+    app.on_cleanup.append(_end_caches)
     app.cleanup_ctx.append(events.running)
     app.on_shutdown.append(events.end_streams)
     app.on_response_prepare.append(mark_answer)
@@ -73,7 +88,11 @@ def create_app(context: ApiContext) -> web.Application:
         else:
             app.router.add_route(endpoint.method, path, endpoint.handler)
     return app
-    app[ADDRESSES] = Addresses(context.settings.trusted_proxies)
+
+
+async def _end_caches(app: web.Application) -> None:
+    for cached in (app[SIGNS], app[TALLY], app[STOCK]):
+        await cached.close()
 
 
 def make_runner(app: web.Application, *, shutdown_seconds: float) -> web.AppRunner:

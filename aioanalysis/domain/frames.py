@@ -45,7 +45,8 @@ class Postponement:
 class Attempt:
     """A run that is over: `ending` is complete, failed, lost, interrupted or killed.
 
-    `host` is the analysis host, `worker` the worker's name, `digest` that of the method as it had it.
+    `host` is the analysis host, `worker` the worker's name, `digest` that of the method as it had it,
+    `result_bytes` the size of the package that the run left.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Attempt:
     exit_code: int | None = None
     error: JobError | None = None
     usage: Usage | None = None
+    result_bytes: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

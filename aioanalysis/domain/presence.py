@@ -60,11 +60,12 @@ def parse_sign(data: bytes) -> WorkerSign:
         body = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"not JSON: {error}") from error
-    if not isinstance(body, dict) or not isinstance(body.get("worker"), str):
+    worker = _text(body.get("worker")) if isinstance(body, dict) else None
+    if worker is None:
         raise Damaged("names no worker")
     runtime, disk = _mapping(body.get("runtime")), _mapping(body.get("disk"))
     return WorkerSign(
-        worker=body["worker"],
+        worker=worker,
         host=_text(body.get("host")),
         service_version=_text(body.get("service_version")),
         runtime=_text(runtime.get("name")),

@@ -287,6 +287,7 @@ def _attempt(number: int, ending: str, sidecar: Sidecar, error: JobError | None)
         exit_code=exit_code if isinstance(exit_code, int) else None,
         error=error,
         usage=_lean(usage),
+        result_bytes=sidecar.result_bytes,
     )
 
 

@@ -23,6 +23,7 @@ from aioanalysis.jobstore.keys import Keys
 
 CHUNK: Final = 250  # some 5 ms of reading between two looks at the event loop
 PAGE_CHUNK: Final = 100
+UIDS_CHUNK: Final = 1_000
 LOOK_MAX: Final = 5_000
 """Jobs that one call of `page` looks at; with rare matches a page may be short and yet have a cursor."""
 
@@ -32,7 +33,7 @@ log = logs.get()
 
 
 class RedisJobStore:
-    """`JobStore`, `Tokens`, `Tombstones` and `PassLog`. Every write may be made twice; see `scripts`."""
+    """`JobStore`, `JobIndex`, `Tokens`, `Tombstones`, `PassLog`; every write is repeatable: see `scripts`."""
 
     def __init__(self, client: Redis, *, prefix: str, seal: codec.Seal) -> None:
         self._client = client
@@ -43,6 +44,7 @@ class RedisJobStore:
         self._remove = client.register_script(scripts.REMOVE)
         self._look = client.register_script(scripts.READ)
         self._drop = client.register_script(scripts.DROP)
+        self._uids = client.register_script(scripts.UIDS)
 
     async def create(self, job: Job, key: str) -> Job:
         keys, document = self._keys, codec.dump_job(job)
@@ -163,6 +165,14 @@ class RedisJobStore:
                 place = at
             looked += len(places)
         return JobPage(jobs=found, cursor=codec.write_cursor(place))
+
+    async def uids(self, job_ids: Collection[str]) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for chunk in _chunks(job_ids, UIDS_CHUNK):
+            async with answering():
+                uids: list[str | None] = await self._uids([], [self._keys.records, *chunk])
+            found |= {job_id: uid for job_id, uid in zip(chunk, uids, strict=True) if uid is not None}
+        return found
 
     async def key(self, job_id: str) -> str:
         async with answering():

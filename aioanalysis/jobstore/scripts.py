@@ -115,6 +115,21 @@ end
 return found
 """
 
+UIDS: Final = """
+-- ARGV record prefix, ids...: the uid of each, '' where it cannot be read, nil where there is no record
+local found = {}
+for i = 2, #ARGV do
+  local uid = redis.pcall('HGET', ARGV[1] .. ARGV[i], 'uid')
+  if type(uid) == 'table' then
+    if not string.find(uid.err, 'WRONGTYPE', 1, true) then return uid end
+    uid = ''
+  end
+  if not uid and redis.call('EXISTS', ARGV[1] .. ARGV[i]) == 1 then uid = '' end
+  found[#found + 1] = uid
+end
+return found
+"""
+
 DROP: Final = """
 -- KEYS indexes...  ARGV record prefix, ids...: takes those whose record has gone out of the indexes
 for i = 2, #ARGV do

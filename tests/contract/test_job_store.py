@@ -457,6 +457,20 @@ async def _submit(store: adapter.RedisJobStore, count: int, **changes: Any) -> l
     return sorted(jobs, key=lambda job: (job.submitted_at, job.id), reverse=True)
 
 
+async def test_uids_are_told_of_the_jobs_that_are_there_readable_or_not(
+    store: adapter.RedisJobStore, raw: Any, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter, "UIDS_CHUNK", 2)
+    jobs = [await store.create(make_job(), KEY) for _ in range(5)]
+    whole, fragment, wrong = jobs[:3], jobs[3], jobs[4]
+    await raw.hdel(f"{prefix}job:{fragment.id}", "uid")
+    await raw.delete(f"{prefix}job:{wrong.id}")
+    await raw.set(f"{prefix}job:{wrong.id}", "no record", ex=60)
+    wanted = {*(job.id for job in jobs), "00000000"}
+    assert await store.uids(wanted) == {job.id: job.uid for job in whole} | {fragment.id: "", wrong.id: ""}
+    assert await store.uids(()) == {}
+
+
 async def test_pages_come_newest_first_and_meet_without_gap_or_overlap(
     store: adapter.RedisJobStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,8 +25,9 @@ MAY_IMPORT: dict[str, AbstractSet[str]] = {
     **dict.fromkeys(("__init__", "errors", "orchestrator", "healthcheck", "page"), frozenset()),
     "domain": frozenset({"errors"}),
     "conversion": frozenset(BASE),
-    **dict.fromkeys(SHARED | ADAPTERS | {"operations", "worker", "client"}, SHARED | BASE),
-    **dict.fromkeys(("api", "scheduler"), SHARED | BASE | {"operations"}),
+    **dict.fromkeys(SHARED | ADAPTERS | {"operations", "orphans", "worker", "client"}, SHARED | BASE),
+    "api": SHARED | BASE | {"operations", "orphans"},
+    "scheduler": SHARED | BASE | {"operations"},
     **dict.fromkeys(
         COMPOSITION, SHARED | BASE | ADAPTERS | APPS | COMPOSITION | {"operations", "page", "conversion"}
     ),

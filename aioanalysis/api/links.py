@@ -15,6 +15,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from aioanalysis.api.requests import Body
 from aioanalysis.api.responses import job_path
+from aioanalysis.api.runrequests import Whole
 from aioanalysis.api.runviews import Time, View
 from aioanalysis.domain.job import FRAMES_MAX, Job
 from aioanalysis.settings import Settings
@@ -69,8 +70,8 @@ class LinkRequest(Body):
 
     target: Target
     path: Annotated[str, StringConstraints(min_length=1, max_length=4096)] | None = None
-    frame: int | None = Field(None, ge=1, le=FRAMES_MAX)
-    seconds: int = Field(300, ge=1, description="How long it holds; the service has its own limit.")
+    frame: Whole | None = Field(None, ge=1, le=FRAMES_MAX)
+    seconds: Whole = Field(300, ge=1, description="How long it holds; the service has its own limit.")
 
     @model_validator(mode="after")
     def _path_of_a_file(self) -> Self:

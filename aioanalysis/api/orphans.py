@@ -16,6 +16,7 @@ from aioanalysis.api.context import CALLER, ApiContext
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.requests import Body
 from aioanalysis.api.responses import answer
+from aioanalysis.api.runrequests import Whole
 from aioanalysis.api.runviews import Time, View
 from aioanalysis.domain.exchange import Container
 from aioanalysis.domain.orphans import REMOVABLE, SURE, Kind, OrphanReason
@@ -32,7 +33,7 @@ class SweepRequest(Body):
     reasons: list[Annotated[OrphanReason, Field(strict=False)]] = Field(
         default_factory=lambda: sorted(SURE), min_length=1, max_length=len(OrphanReason)
     )
-    limit: int = Field(LISTED_MAX, ge=1, le=LISTED_MAX)
+    limit: Whole = Field(LISTED_MAX, ge=1, le=LISTED_MAX)
 
 
 class HoldingView(View):

@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from aioanalysis.api.problems import InvalidQuery
-from aioanalysis.api.runrequests import JobId, Parent, SplitRequest
+from aioanalysis.api.runrequests import JobId, Parent, SplitRequest, Whole
 from aioanalysis.domain.exchange import Container
 from aioanalysis.domain.job import FRAMES_MAX, Source
 from aioanalysis.domain.method import TITLE
@@ -111,7 +111,7 @@ class JobFields(Body):
     recordset: Recordset | None = None
     set_token: SetToken | None = None
     selection: SelectionRequest | None = None
-    record_count: int | None = Field(None, ge=0, le=COUNT_MAX)
+    record_count: Whole | None = Field(None, ge=0, le=COUNT_MAX)
     tags: list[Tag] = Field(default_factory=list, max_length=TAGS_MAX)
     frames: list[dict[str, Any]] | None = Field(
         None,
@@ -124,7 +124,7 @@ class JobFields(Body):
         default_factory=list, max_length=AFTER_MAX, description="Jobs that must have ended before it starts."
     )
     hold: bool = Field(False, description="It starts when it is unblocked.")
-    retries: int = Field(0, ge=0, le=RETRIES_MAX, description="How often a failed run is put back.")
+    retries: Whole = Field(0, ge=0, le=RETRIES_MAX, description="How often a failed run is put back.")
 
     @field_validator("params")
     @classmethod

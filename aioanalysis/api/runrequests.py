@@ -20,6 +20,13 @@ from aioanalysis.domain.job import ID_ALPHABET, ID_LENGTH, Split
 RECORDS_MAX: Final = 2**53
 ID_PATTERN: Final = f"^[{ID_ALPHABET}]{{{ID_LENGTH}}}$"
 
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+"""To JSON 5 and 5.0 are the same."""
 JobId = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 
 
@@ -33,7 +40,7 @@ class SplitRequest(BaseModel):
         json_schema_extra={"oneOf": [{"required": ["records"]}, {"required": ["by"]}]},
     )
 
-    records: int | None = Field(None, ge=1, le=RECORDS_MAX)
+    records: Whole | None = Field(None, ge=1, le=RECORDS_MAX)
     by: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
 
     @model_validator(mode="after")

@@ -288,9 +288,7 @@ def parse_sidecar(data: bytes) -> Sidecar:
         raise Damaged(f"not JSON: {error}") from error
     if not isinstance(body, dict):
         raise Damaged("not a JSON object")
-    version = body.get("version", VERSION)
-    if not isinstance(version, int) or version > VERSION:
-        raise Damaged(f"of version {version!r:.40}, this service reads up to {VERSION}")
+    _require_known(body.get("version", VERSION))
     for key in ("uid", "nonce"):
         if not isinstance(body.get(key), str | None):
             raise Damaged(f"{key} is not a string")
@@ -316,6 +314,11 @@ def _part(body: Mapping[str, Any], name: str, key: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
+def _require_known(version: object) -> None:
+    if not isinstance(version, int) or version > VERSION:
+        raise Damaged(f"of version {version!r:.40}, this service reads up to {VERSION}")
+
+
 def _no_number(name: str) -> None:
     """NaN and Infinity, which some JSON writers let through: a figure not known."""
 
@@ -338,10 +341,12 @@ class Control:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Control:
+        """Raises `Damaged` for what cannot be read, or is of a newer version."""
         try:
             body = json.loads(data)
+            _require_known(body.get("version", VERSION))
             return cls(attempt=int(body["attempt"]), action=str(body["action"]))
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise Damaged(f"control blob cannot be read: {error}") from error
 
 

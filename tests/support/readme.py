@@ -87,12 +87,21 @@ def _marked(name: str) -> re.Pattern[str]:
 
 def blocks(text: str, heading: str) -> list[str]:
     """The shell blocks under a heading, up to the next of its level or above."""
-    level = heading.split(" ")[0]
-    section = re.search(
-        rf"^{re.escape(heading)}\n(.*?)(?=^#{{1,{len(level)}}} |\Z)", text, re.DOTALL | re.MULTILINE
-    )
-    assert section is not None, f"README.md has no heading {heading!r}"
-    return re.findall(r"^```sh\n(.*?)^```$", section[1], re.DOTALL | re.MULTILINE)
+    level = len(heading.split(" ")[0])
+    found: list[str] = []
+    inside = seen = False
+    for piece in re.split(r"(^```.*?^```$)", text, flags=re.DOTALL | re.MULTILINE):  # text, fence, text, ...
+        if piece.startswith("```"):
+            if inside and piece.startswith("```sh\n"):
+                found.append(piece.removeprefix("```sh\n").removesuffix("```"))
+            continue
+        for line in re.findall(r"^#+ .*$", piece, re.MULTILINE):
+            if line == heading:
+                inside = seen = True
+            elif len(line.split(" ")[0]) <= level:
+                inside = False
+    assert seen, f"README.md has no heading {heading!r}"
+    return found
 
 
 def main() -> None:

@@ -312,3 +312,9 @@ def test_a_control_blob_comes_back():
 def test_a_control_blob_that_cannot_be_read_is_damaged(data: bytes):
     with pytest.raises(Damaged, match="control blob cannot be read"):
         Control.from_bytes(data)
+
+
+def test_a_control_blob_of_a_newer_version_is_not_acted_upon():
+    data = json.dumps({"version": 2, "attempt": 1, "action": "kill"}).encode()
+    with pytest.raises(Damaged, match="of version 2"):
+        Control.from_bytes(data)

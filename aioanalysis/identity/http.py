@@ -82,7 +82,7 @@ class HttpIdentity:
                         f"the identity service answers {response.status}",
                         retry_after=_seconds(response.headers.get("Retry-After")),
                     )
-                data = await response.content.read(ANSWER_MAX_BYTES)
+                data = await _read(response.content)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unavailable("the identity service cannot be reached", retry_after=RETRY_AFTER) from error
         except ValueError:  # a key that cannot be in a header is nobody's
@@ -90,9 +90,19 @@ class HttpIdentity:
         return _user(data)
 
 
+async def _read(content: aiohttp.StreamReader) -> bytes:
+    """All of it, however it comes, or a little more than an answer may have."""
+    data = bytearray()
+    async for piece in content.iter_any():
+        data += piece
+        if len(data) > ANSWER_MAX_BYTES:
+            break
+    return bytes(data[: ANSWER_MAX_BYTES + 1])
+
+
 def _user(data: bytes) -> User:
     try:
-        answer: Any = json.loads(data)
+        answer: Any = json.loads(data) if len(data) <= ANSWER_MAX_BYTES else None
         name, role = answer["user"], answer.get("role") or "user"
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise Unavailable("the identity service gives no answer that can be read") from None

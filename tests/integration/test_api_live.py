@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,6 +24,7 @@ from aioanalysis.domain.states import State
 from aioanalysis.interfaces import JobEvent, JobProgress
 from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.apiserver import Api, make_zip, open_api, stem_of
+from tests.support.events import listening
 from tests.support.jobs import make_tombstone
 from tests.support.waiting import eventually
 
@@ -36,52 +35,6 @@ async def api(redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]
     await storage.prepare()
     async with open_api(storage, redis_url=redis_url, prefix=unique, folder=tmp_path) as api:
         yield api
-
-
-class Events:
-    """A stream of server-sent events as a browser reads it."""
-
-    def __init__(self, content: Any) -> None:
-        self._content = content
-        self.id: str | None = None
-
-    async def next(self, within: float = 10) -> tuple[str, dict[str, Any]]:
-        """The next event's name and data; comments and lone ids are passed over."""
-        name, data = "message", ""
-        async with asyncio.timeout(within):
-            while True:
-                line = (await self._content.readline()).decode()
-                if not line:
-                    return "end", {}
-                field, _, value = line.rstrip("\n").partition(": ")
-                if field == "id":
-                    self.id = value
-                elif field == "event":
-                    name = value
-                elif field == "data":
-                    data = value
-                elif not field and data:
-                    return name, json.loads(data)
-
-    async def placed(self) -> None:
-        """Wait until the place is known from which events come."""
-        async with asyncio.timeout(10):
-            while self.id is None:
-                line = (await self._content.readline()).decode()
-                if line.startswith("id: "):
-                    self.id = line[4:].strip()
-
-
-@asynccontextmanager
-async def listening(api: Api, by: str, since: str | None = None) -> AsyncIterator[Events]:
-    headers = {"Authorization": f"Bearer {api.keys[by]}", **({"Last-Event-ID": since} if since else {})}
-    async with api.session.get(f"{api.url}/v1/events", headers=headers) as response:
-        assert response.status == 200
-        assert response.headers["Content-Type"] == "text/event-stream"
-        events = Events(response.content)
-        if since is None:
-            await events.placed()
-        yield events
 
 
 async def finished(api: Api, job: Job, state: State = State.COMPLETE) -> Job:

@@ -26,9 +26,16 @@ class Service:
         self.answer: Any = {"user": "ann"}
         self.status = 200
 
-    async def handle(self, request: web.Request) -> web.Response:
+    async def handle(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request.headers.get("Authorization") or request.headers.get("api-key", ""))
         await asyncio.sleep(0)
+        if isinstance(self.answer, list) and all(isinstance(one, bytes) for one in self.answer):
+            response = web.StreamResponse(status=self.status)
+            await response.prepare(request)
+            for piece in self.answer:
+                await response.write(piece)
+                await asyncio.sleep(0.05)
+            return response
         if isinstance(self.answer, bytes):
             return web.Response(body=self.answer, status=self.status)
         return web.json_response(self.answer, status=self.status, headers={"Retry-After": "7"})
@@ -69,6 +76,11 @@ async def test_an_answer_is_believed_for_a_while(service: Service, session: aioh
     assert await once.identify("third") is None
 
 
+async def test_an_answer_may_come_in_pieces(service: Service, session: aiohttp.ClientSession) -> None:
+    service.answer = [b'{"us', b'er": "a', b'nn"}']
+    assert await HttpIdentity(session, service.url).identify("key") == User(name="ann")
+
+
 @pytest.mark.parametrize(
     ("status", "answer"),
     [
@@ -81,6 +93,7 @@ async def test_an_answer_is_believed_for_a_while(service: Service, session: aioh
         (200, {"user": "ann", "role": "system"}),
         (200, {"user": 7}),
         (200, ["ann"]),
+        (200, {"user": "ann", "more": "x" * 100_000}),
     ],
 )
 async def test_an_outage_lets_nobody_in(

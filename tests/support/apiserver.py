@@ -22,8 +22,9 @@ from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.domain.exchange import Container, Ending, RunMark, result_name
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.states import State
+from aioanalysis.identity import InTurn
 from aioanalysis.identity.keyfile import KeyFileIdentity, add, new_key
-from aioanalysis.interfaces import ExchangeStorage
+from aioanalysis.interfaces import ExchangeStorage, Identity
 from aioanalysis.jobstore.parts import RedisParts, open_job_store
 from aioanalysis.operations import Operations
 from aioanalysis.settings import Settings
@@ -141,9 +142,13 @@ async def open_api(
     folder: Path,
     methods_dir: Path | None = METHODS,
     gauges: Callable[[], Awaitable[Sequence[Gauge]]] = no_gauges,
+    identities: Sequence[Identity] = (),
     **settings: Any,
 ) -> AsyncIterator[Api]:
-    """The API over `storage` and a Redis, on a free port, with a session that does nothing of its own."""
+    """The API over `storage` and a Redis, on a free port, with a session that does nothing of its own.
+
+    `identities` are asked for the keys that the key file does not know.
+    """
     keys = {"system": SYSTEM_TOKEN}
     for name, role in (("ann", "user"), ("ben", "user"), ("root", "administrator")):
         keys[name], entry = new_key(name, role)  # type: ignore[arg-type]
@@ -170,7 +175,7 @@ async def open_api(
             ),
             jobs=parts.store,
             storage=storage,
-            identity=identity,
+            identity=InTurn(identity, *identities) if identities else identity,
             events=parts.events,
             progress=parts.progress,
             outlooks=parts.outlooks,

@@ -114,12 +114,20 @@ def check_action(state: State, action: Action) -> str:
 
 def refuse(state: State, action: Action, fitting: Sequence[Action]) -> NoReturn:
     """Raise `InvalidTransition` for `action` in `state`, saying which would fit."""
-    allowed = [a.value for a in fitting]
+    told = [_SPOKEN.get(a, a.value) for a in fitting if a not in {Action.FORCE, Action.OVERRIDE}]
     raise InvalidTransition(
-        f"'{action}' does not fit a job that is {state}; allowed now: {', '.join(allowed)}",
+        f"{_SPOKEN.get(action, action.value)} does not fit a job that is {state};"
+        f" what does: {', '.join(told) or 'nothing'}",
         state=state,
-        allowed=allowed,
+        allowed=[a.value for a in fitting],
     )
+
+
+_SPOKEN: Final = {
+    Action.BLOCK_NOW: "block (when=now)",
+    Action.FORCE: "removal by force",
+    Action.OVERRIDE: "the manual override",
+}
 
 
 FINISHED: Final = frozenset({State.COMPLETE, State.FAILED, State.KILLED})

@@ -64,6 +64,36 @@ class WhyView(View):
         )
 
 
+class ProgressView(View):
+    """How far a run under way is; as the event `progress` tells it. `frame` is null without frames."""
+
+    frame: int | None
+    stage: int
+    stages: int
+    name: str | None
+    message: str | None
+    fraction: float | None
+    at: Time
+
+    @classmethod
+    def all_of(cls, job: Job, known: Known) -> tuple[Self, ...]:
+        """Of the runs that a worker has now, not of their attempts before."""
+        running = {frame.number: frame.attempt for frame in job.frames if frame.phase is State.RUNNING}
+        return tuple(
+            cls(
+                frame=one.frame,
+                stage=one.progress.stage,
+                stages=one.progress.stages,
+                name=one.progress.name,
+                message=one.progress.message,
+                fraction=one.progress.fraction,
+                at=one.progress.at,
+            )
+            for one in known.progress
+            if running.get(one.frame) == one.progress.attempt
+        )
+
+
 class HistoryView(View):
     at: Time
     event: str
@@ -192,6 +222,7 @@ class JobSummary(View):
     error: ErrorView | None
     usage: UsageView | None
     why: WhyView | None
+    progress: tuple[ProgressView, ...]
     links: LinksView
 
     @classmethod
@@ -287,6 +318,7 @@ def _facts(job: Job, now: datetime, known: Known) -> dict[str, Any]:
         "actions": _actions(job),
         "resubmitted_from": job.resubmitted_from,
         "why": WhyView.of(why(job, now, known.outlook, {p.frame: p.progress for p in known.progress})),
+        "progress": ProgressView.all_of(job, known),
         "links": LinksView.of(job),
     }
 

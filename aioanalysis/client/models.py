@@ -31,6 +31,18 @@ class WhyJson(TypedDict):
     expected_finish: str | None
 
 
+class ProgressJson(TypedDict):
+    """How far a run under way is: `fraction` (0 to 1) and `message` are what its stage says of itself."""
+
+    frame: int | None
+    stage: int
+    stages: int
+    name: str | None
+    message: str | None
+    fraction: float | None
+    at: str
+
+
 class UsageJson(TypedDict):
     """What a run used; CPU in percent of one core, sizes in bytes, times in seconds or RFC 3339 UTC."""
 
@@ -102,6 +114,7 @@ class JobSummaryJson(TypedDict):
     error: ErrorJson | None
     usage: UsageJson | None
     why: WhyJson | None
+    progress: list[ProgressJson]
     links: dict[str, str | None]
 
 

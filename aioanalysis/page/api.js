@@ -113,11 +113,11 @@ export async function open(path, { signal } = {}) {
 }
 
 /** POST of a form with files; `onProgress(fraction)` while it is sent (fetch cannot tell). */
-export function upload(path, form, onProgress) {
+export function upload(path, form, onProgress, headers = {}) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("POST", path);
-    for (const [name, value] of Object.entries(changeHeaders("POST"))) request.setRequestHeader(name, value);
+    for (const [name, value] of Object.entries({ ...changeHeaders("POST"), ...headers })) request.setRequestHeader(name, value);
     request.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
     request.onerror = () => reject(new Problem(0, { detail: "The connection was lost while sending." }));
     request.onload = () => {

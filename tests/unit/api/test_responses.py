@@ -7,13 +7,15 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from aioanalysis.api.responses import JobSummary, JobView, answer, dumps
+from aioanalysis.api.responses import JobSummary, JobView, Known, answer, dumps
 from aioanalysis.api.runviews import rfc3339
 from aioanalysis.domain.job import Source
 from aioanalysis.domain.outcomes import JobError, Reason
+from aioanalysis.domain.progress import Progress
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import State
 from aioanalysis.domain.usage import Usage
+from aioanalysis.interfaces import JobProgress
 from tests.support.jobs import make_job
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123_456, tzinfo=UTC)
@@ -57,8 +59,31 @@ def test_a_job_has_all_that_is_promised_and_nothing_else() -> None:
         *("packaged_count", "tags", "submitter", "state", "submitted_at", "expires_at", "deadline"),
         *("last_updated", "state_changed_at", "error", "usage", "attempt", "recoveries", "why", "history"),
         *("resubmitted_from", "links", "retries", "frames", "holds", "actions", "split", "after"),
-        *("wrangled", "attempts"),
+        *("wrangled", "attempts", "progress"),
     }
+
+
+def test_a_running_job_tells_its_stage_and_not_that_of_an_attempt_before() -> None:
+    def told(attempt: int) -> object:
+        progress = Progress(
+            attempt=attempt, stage=2, stages=5, name="2_x.py", message=None, fraction=0.5, at=NOW
+        )
+        job = make_job(state=State.RUNNING, submitted_at=NOW)
+        news = JobProgress(job=job.id, submitter="ann", title=job.title, frame=None, progress=progress)
+        return [one.model_dump(mode="json") for one in JobView.of(job, NOW, Known(progress=[news])).progress]
+
+    assert told(1) == [
+        {
+            "frame": None,
+            "stage": 2,
+            "stages": 5,
+            "name": "2_x.py",
+            "message": None,
+            "fraction": 0.5,
+            "at": "2026-01-31T12:00:00.123Z",
+        }
+    ]
+    assert told(2) == []
 
 
 def test_a_waiting_job_says_why() -> None:

@@ -8,7 +8,14 @@ import pytest
 
 from aioanalysis.api.frames import FrameSummary, FrameView
 from aioanalysis.api.methods import MethodView
-from aioanalysis.api.responses import FramesView, HistoryView, JobSummary, JobView, WhyView
+from aioanalysis.api.responses import (
+    FramesView,
+    HistoryView,
+    JobSummary,
+    JobView,
+    ProgressView,
+    WhyView,
+)
 from aioanalysis.api.results import FileView
 from aioanalysis.api.runviews import AttemptView, ErrorView, UsageView, View
 from aioanalysis.api.signin import SessionView
@@ -26,6 +33,7 @@ PAIRS = [
     (models.SessionJson, SessionView),
     (models.ErrorJson, ErrorView),
     (models.WhyJson, WhyView),
+    (models.ProgressJson, ProgressView),
     (models.UsageJson, UsageView),
     (models.AttemptJson, AttemptView),
     (models.HistoryJson, HistoryView),

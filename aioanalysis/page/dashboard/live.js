@@ -1,0 +1,83 @@
+/** What the tabs share: data that follow the service's events, and small parts of tables. */
+
+import { html, throttled, useEffect, useEvents, useLoad, useMemo, useRef, useState } from "../dom.js";
+import { call } from "../api.js";
+import { number } from "../format.js";
+
+/**
+ * `useLoad` of a GET, loaded again when `query` changes (what there was stays until then), and after events of
+ * `kinds`, at most once in `milliseconds`. Nothing is asked for while the page is hidden; when it is seen again,
+ * once.
+ */
+export function useLive(path, query, { kinds = ["job"], milliseconds = 3000 } = {}) {
+  const loaded = useLoad((signal) => call("GET", path, { query, signal }), [path]);
+  const { reload } = loaded;
+  const asked = JSON.stringify(query);
+  const last = useRef(asked);
+  useEffect(() => {
+    if (last.current !== asked) reload();
+    last.current = asked;
+  }, [asked]);
+  const stale = useRef(false);
+  const soon = useMemo(
+    () =>
+      throttled(() => {
+        if (document.hidden) stale.current = true;
+        else reload();
+      }, milliseconds),
+    [reload, milliseconds],
+  );
+  useEvents((kind) => {
+    if (kind === "reset" || kinds.includes(kind)) soon();
+  });
+  useEffect(() => {
+    const seen = () => {
+      if (document.hidden || !stale.current) return;
+      stale.current = false;
+      reload();
+    };
+    document.addEventListener("visibilitychange", seen);
+    return () => document.removeEventListener("visibilitychange", seen);
+  }, [reload]);
+  return loaded;
+}
+
+/** "1 analysis", "3 analyses". */
+export const analyses = (value) => `${number(value, 0)} ${value === 1 ? "analysis" : "analyses"}`;
+
+/** The width in pixels of the element that gets `ref`, as it changes. */
+export function useWidth(fallback) {
+  const [width, setWidth] = useState(fallback);
+  const ref = useRef(null);
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.round(entry.contentRect.width)));
+    observer.observe(ref.current);
+    return () => observer.disconnect();
+  }, []);
+  return [ref, width];
+}
+
+/** A table in a card that scrolls by itself where it is too wide; `columns` are [{text, number?, wide?}]. */
+export function Table({ caption, columns, children }) {
+  return html`<div class="card table">
+    <div class="scroll" role="region" aria-label=${caption} tabindex="0">
+      <table>
+        <caption class="unseen">${caption}</caption>
+        <thead>
+          <tr>
+            ${columns.map(
+              ({ text, number, wide }) =>
+                html`<th key=${text} scope="col" class=${[number && "number", wide && "wide"].filter(Boolean).join(" ")}>${text}</th>`,
+            )}
+          </tr>
+        </thead>
+        <tbody>${children}</tbody>
+      </table>
+    </div>
+  </div>`;
+}
+
+/** A share of something, as a bar beside its figure. */
+export function Meter({ value, max, label }) {
+  return html`<meter min="0" max=${max || 1} value=${value} aria-label=${label}></meter>`;
+}

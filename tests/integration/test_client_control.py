@@ -104,7 +104,7 @@ async def test_the_command_line_steers_jobs(api: Api, monkeypatch: pytest.Monkey
     assert await cli("action", "kill", job["id"]) == (0, f"{job['id']} killed\n")
     code, printed = await cli("action", "suspend", job["id"])
     assert code == 1
-    assert "what does: retry, resubmit, remove\n" in printed
+    assert "what does: retry, resubmit, remove" in printed
     assert "frames            2: 2 killed" in (await cli("show", job["id"]))[1]
     shown = (await cli("show", parent.id))[1]
     assert "attempt 1         failed on lab exit 3 (stage: container exited with code 3)" in shown

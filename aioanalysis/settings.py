@@ -191,6 +191,7 @@ class Settings(BaseSettings):
     disk_reserve_bytes: int = Field(
         1 * GIB, ge=0, description="Free disk space below which nothing is claimed."
     )
+    run_logs_kept: int = Field(500, ge=1, description="Logs of ended runs that a worker keeps on its host.")
 
     # client commands
     server: str | None = Field(None, description="Service that client commands speak to.")

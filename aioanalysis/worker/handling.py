@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from enum import StrEnum
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -19,7 +20,8 @@ from aioanalysis.worker.archive import Archive
 from aioanalysis.worker.claims import Claim, cancel
 from aioanalysis.worker.commit import Commit, Overtaken, while_held
 from aioanalysis.worker.crate import CRATE_MEMBER, crate
-from aioanalysis.worker.hostlog import HostLog
+from aioanalysis.worker.hostlog import LOG_TAIL_BYTES, HostLog
+from aioanalysis.worker.jobtree import tail
 from aioanalysis.worker.orders import Orders
 from aioanalysis.worker.outcome import added_members, killed, sidecar
 from aioanalysis.worker.progress import Progress, now
@@ -155,9 +157,9 @@ class Handling:
     async def _work(self) -> End:
         body = self._body
         if body is None:
-            await in_thread(self._folder.write, self._folder.claim, self._state())
+            await self._put_down(self._folder.claim, self._state())
             body = self._body = await self._run.perform()
-            await in_thread(self._folder.write, self._folder.outcome, body)
+            await self._put_down(self._folder.outcome, body)
         self._enter("upload")
         ending = Ending.COMPLETE if body["error"] is None else Ending.FAILED
         stem = self.claim.stem
@@ -165,6 +167,13 @@ class Handling:
         await self._seal()
         await self._commit.put_sidecar(sidecar_name(stem, ending), sidecar(body, self._zip))
         return End.COMPLETE if ending is Ending.COMPLETE else End.FAILED
+
+    async def _put_down(self, path: Path, body: Mapping[str, Any]) -> None:
+        """For a restart: without it, as on a full disk, a crash from now on makes the job run again."""
+        try:
+            await in_thread(self._folder.write, path, body)
+        except OSError as error:
+            log.warning("not_put_down", file=path.name, cause=str(error))
 
     def _state(self) -> dict[str, Any]:
         return {"stem": self.claim.stem, "nonce": self.claim.nonce, "lease": self.claim.lease}
@@ -271,9 +280,13 @@ class Handling:
         }
 
     def _leave(self, summary: Mapping[str, Any]) -> None:
+        """A log of the run in place of its folder, which goes first: the disk may be full of it."""
+        output = tail(self._folder.job, "job.log", LOG_TAIL_BYTES)
+        self._folder.remove()
         try:
             name = f"{self.claim.stem}.{self.claim.package.attempt}"
-            self._log.write(self._host.instance.logs, name, summary, self._folder.job)
+            self._log.write(
+                self._host.instance.logs, name, summary, output, self._host.settings.run_logs_kept
+            )
         except OSError as error:
             log.warning("host_log_not_written", cause=str(error))
-        self._folder.remove()

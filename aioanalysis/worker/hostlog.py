@@ -9,12 +9,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aioanalysis.worker.jobtree import tail
 from aioanalysis.worker.workspace import write_whole
 
 SUMMARY: Final = "last_run_summary.json"
 LOG_TAIL_BYTES: Final = 1 << 20
-LOGS_KEPT: Final = 500
 
 
 class HostLog:
@@ -37,12 +35,11 @@ class HostLog:
         ends = [began for _, began in self._phases[1:]] + [time.monotonic()]
         return {phase: round(end - began, 3) for (phase, began), end in zip(self._phases, ends, strict=True)}
 
-    def write(self, folder: Path, name: str, summary: Mapping[str, Any], job_dir: Path) -> None:
-        """Write both files into `folder`, drop the oldest logs; blocks."""
+    def write(self, folder: Path, name: str, summary: Mapping[str, Any], output: bytes, keep: int) -> None:
+        """Write both files into `folder`, with the run's `output`; keep so many logs. Blocks."""
         path = folder / f"{self.started_at:%Y%m%dT%H%M%S}_{name}.log"
         head = json.dumps({**summary, "log": path.name}, ensure_ascii=False, indent=1)
-        output = tail(job_dir, "job.log", LOG_TAIL_BYTES)
         path.write_bytes(head.encode("utf-8", "replace") + b"\n\n" + output)
         write_whole(folder / SUMMARY, head.encode("utf-8", "replace"))
-        for old in sorted(folder.glob("*.log"))[:-LOGS_KEPT]:
+        for old in sorted(folder.glob("*.log"))[:-keep]:
             old.unlink(missing_ok=True)

@@ -145,7 +145,7 @@ class Run:
         await self._engine(lambda: host.runtime.remove(run))
         self._starting = None
         facts.report = await in_thread(read_report, self._folder.job)
-        facts.error = judge(facts.ended, facts.report, spec.limits, watch.broken)
+        facts.error = judge(facts.ended, facts.report, spec.limits, watch.broken, disk_full=watch.disk_full)
 
     async def _start(self, image: Image, spec: RunSpec) -> str:
         try:

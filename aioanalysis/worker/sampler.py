@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from aioanalysis.worker.jobtree import disk_bytes
 
 ENGINE_SECONDS: Final = 60.0  # an engine that does not answer for so long is gone
 LIMIT_SECONDS: Final = 1.0  # between looks at the clock and the log's age
+DISK_FULL_BYTES: Final = 1 << 20  # with no more than this left, writing fails
 LAST_SECONDS: Final = 2.0  # for the last sample, of a run that has ended
 
 log = logs.get()
@@ -51,7 +53,10 @@ class Sampler:
 
 
 class Watch:
-    """Runs beside the wait for a run's end, and only beside it: `broken` is the limit it has ended it for."""
+    """Runs beside the wait for a run's end, and only beside it.
+
+    `broken` is the limit that it has ended the run for, `disk_full` whether the host had no room left.
+    """
 
     def __init__(
         self,
@@ -65,6 +70,7 @@ class Watch:
     ) -> None:
         self.sampler = Sampler(runtime, run)
         self.broken: JobFailure | None = None
+        self.disk_full = False
         self.engine_gone = asyncio.Event()
         self._runtime = runtime
         self._run = run
@@ -127,6 +133,8 @@ class Watch:
             await self._end(Reason.DISK, failure)
 
     async def _overgrown(self) -> str | None:
+        free = (await in_thread(shutil.disk_usage, self._job_dir)).free
+        self.disk_full = self.disk_full or free < DISK_FULL_BYTES
         limit = self._limits.output_bytes
         if limit is not None and await in_thread(disk_bytes, self._job_dir, enough=limit) > limit:
             return f"the job directory grew beyond {limit} bytes"

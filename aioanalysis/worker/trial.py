@@ -86,7 +86,7 @@ async def try_method(
         await finish(_remove(runtime, run), name="remove run")
     facts.samples, facts.finished_at = watch.sampler.samples, now()
     facts.report = await in_thread(read_report, job_dir)
-    verdict = judge(facts.ended, facts.report, limits, watch.broken)
+    verdict = judge(facts.ended, facts.report, limits, watch.broken, disk_full=watch.disk_full)
     usage = facts.usage(SAMPLE_SECONDS).to_json()
     return Trial(job_dir=job_dir, error=verdict, report=facts.report, usage=usage)
 

@@ -73,8 +73,18 @@ def exit_code(ended: Exit, report: Report) -> int | None:
     return ended.code
 
 
-def judge(ended: Exit, report: Report, limits: Limits, broken: JobFailure | None) -> JobError | None:
-    """None for a run that is complete. `broken` is the limit for which we ended it ourselves."""
+def judge(
+    ended: Exit,
+    report: Report,
+    limits: Limits,
+    broken: JobFailure | None,
+    *,
+    disk_full: bool = False,
+) -> JobError | None:
+    """None for a run that is complete.
+
+    `broken` is the limit for which we ended it ourselves; `disk_full`, that the host's disk was.
+    """
     code = exit_code(ended, report)
     said = (
         f"container exited with code {code}" if code is not None else "container ended without an exit code"
@@ -90,6 +100,8 @@ def judge(ended: Exit, report: Report, limits: Limits, broken: JobFailure | None
         )
     if code == INPUT_CODE:
         return _error(Reason.INPUT, said, report, ended)
+    if disk_full:
+        return _error(Reason.DISK, f"{said}: the worker's disk is full", report, ended)
     if report.finished and code == report.exit_code:
         return _told(report, ended, said)
     if code == UNWRITABLE_CODE:

@@ -142,3 +142,11 @@ def test_nonsense_in_them_is_as_good_as_nothing(tmp_path: Path, content: str) ->
     os.mkfifo(tmp_path / "error.json")
     got = read_report(tmp_path)
     assert (got.exit_code, got.error, got.cpu_seconds, got.memory_bytes) == (None, None, None, None)
+
+
+def test_on_a_full_disk_a_failure_is_the_disks_and_a_success_is_one_all_the_same() -> None:
+    failed = judge(Exit(code=3), report(3, "stage"), LIMITS, None, disk_full=True)
+    assert failed is not None
+    assert (failed.reason, failed.error) == (Reason.DISK, "what it printed")
+    assert failed.message == "container exited with code 3: the worker's disk is full"
+    assert judge(Exit(code=0), report(0, "complete"), LIMITS, None, disk_full=True) is None

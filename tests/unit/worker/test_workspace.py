@@ -86,13 +86,7 @@ def test_what_cannot_be_removed_is_told(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
 
 
-def test_a_run_leaves_a_log_and_a_summary_and_only_so_many_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("aioanalysis.worker.hostlog.LOGS_KEPT", 2)
-    job = tmp_path / "job"
-    job.mkdir()
-    (job / "job.log").write_text("what it printed\n")
+def test_a_run_leaves_a_log_and_a_summary_and_only_so_many_are_kept(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     begin = datetime(2026, 1, 1, tzinfo=UTC)
@@ -101,7 +95,7 @@ def test_a_run_leaves_a_log_and_a_summary_and_only_so_many_are_kept(
         log.enter("download")
         log.enter("run")
         assert set(log.phases()) == {"download", "run"}
-        log.write(logs, f"noop.0123abcd.{number}", {"end": "complete"}, job)
+        log.write(logs, f"noop.0123abcd.{number}", {"end": "complete"}, b"what it printed\n", 2)
     assert sorted(path.name for path in logs.iterdir()) == [
         "20260101T000001_noop.0123abcd.1.log",
         "20260101T000002_noop.0123abcd.2.log",

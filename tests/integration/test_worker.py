@@ -36,7 +36,7 @@ from aioanalysis.domain.exchange import (
 )
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.errors import Unavailable
-from aioanalysis.interfaces import ExchangeStorage, LeaseState, Runtime
+from aioanalysis.interfaces import BlobStream, ExchangeStorage, LeaseState, Runtime
 from aioanalysis.runtime.opening import open_runtime
 from aioanalysis.settings import PREFIX, Settings
 from aioanalysis.worker import sampler
@@ -564,6 +564,56 @@ async def test_an_action_that_is_there_before_the_run_lets_nothing_begin(place: 
     assert await place.once() == 1
     assert await outcome_of(place.storage, stem) is None
     assert await names_in(place.storage, RESULTS, stem) == []
+
+
+class Stuck:
+    """Storage on which a read or write of one blob never ends; `reached` tells that it has begun."""
+
+    def __init__(self, storage: ExchangeStorage, *, reading: str = "", writing: str = "") -> None:
+        self._storage = storage
+        self._reading, self._writing = reading, writing
+        self.reached = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return {"write": self._write, "open": self._open}.get(name) or getattr(self._storage, name)
+
+    async def hang(self, *_: Any) -> Any:
+        self.reached.set()
+        await asyncio.Event().wait()
+
+    async def _write(self, container: Container, name: str, *args: Any, **options: Any) -> Any:
+        if name == self._writing:
+            await self.hang()
+        return await self._storage.write(container, name, *args, **options)
+
+    @asynccontextmanager
+    async def _open(self, container: Container, name: str, **options: Any) -> AsyncIterator[BlobStream]:
+        if name == self._reading:
+            await self.hang()
+        async with self._storage.open(container, name, **options) as stream:
+            yield stream
+
+
+@pytest.mark.parametrize("phase", ["download", "image", "upload"])
+async def test_a_kill_is_heard_in_whatever_phase_a_run_is(place: Place, phase: str) -> None:
+    stem = await enqueue(place.storage)
+    stuck = Stuck(
+        place.storage,
+        reading=claim_name(stem) if phase == "download" else "",
+        writing=f"{stem}.zip" if phase == "upload" else "",
+    )
+    storage: Any = stuck
+    runtime: Any = Disturbed(place.runtime, build=stuck.hang) if phase == "image" else place.runtime
+    run = run_worker(storage, runtime, place.settings, asyncio.Event(), once=True)
+    worker = asyncio.create_task(run, name="worker")
+    async with asyncio.timeout(60):
+        await stuck.reached.wait()
+    await place.storage.write(RESULTS, control_name(stem), Control(attempt=1, action="kill").to_bytes())
+    async with asyncio.timeout(20):
+        assert await worker == 1
+    assert await names_in(place.storage, RESULTS, stem) == []
+    assert attempt_name(stem, 1, ".killed.zip") in await names_in(place.storage, RESULTS, "attempts/")
+    assert await place.is_tidy()
 
 
 class KilledAtTheLast:

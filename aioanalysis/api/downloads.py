@@ -51,9 +51,9 @@ class Downloads:
         self.running += 1
         try:
             async with content as pieces:
-                first = await anext(pieces, b"")
+                begun = [await anext(pieces, b"")]
                 await response.prepare(request)
-                await _send(request, response, first, pieces, length)
+                await _send(request, response, begun, pieces, length)
         finally:
             self.running -= 1
         return response
@@ -62,12 +62,13 @@ class Downloads:
 async def _send(
     request: web.Request,
     response: web.StreamResponse,
-    first: bytes,
+    begun: list[bytes],
     rest: AsyncIterator[bytes],
     length: int,
 ) -> None:
+    """`begun` has the first piece and is emptied: nothing is held for longer than it takes to send it."""
     trace = request[TRACE]
-    piece = first
+    piece = begun.pop()
     try:
         while piece:
             if trace.sent_bytes + len(piece) > length:

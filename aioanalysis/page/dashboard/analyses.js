@@ -6,7 +6,7 @@ import { go, link } from "../router.js";
 import { REASONS, STATES } from "../states.js";
 import { Empty, Loaded, State, Time } from "../ui.js";
 import { Bulk } from "./bulk.js";
-import { analyses, useLive } from "./live.js";
+import { Breakable, analyses, useLive } from "./live.js";
 
 const PAGE = 50;
 const FILTERS = ["state", "title", "recordset", "submitter"];
@@ -104,9 +104,9 @@ function Rows({ jobs, selected, onSelect, busy }) {
           <th scope="col"><input ref=${all} type="checkbox" aria-label="Select all on this page" checked=${selected.size === jobs.length} onChange=${toggleAll} /></th>
           <th scope="col">State</th>
           <th scope="col">Analysis</th>
-          <th scope="col" class="wide">Submitter</th>
-          <th scope="col" class="wide">Submitted</th>
-          <th scope="col" class="wide">What of it</th>
+          <th scope="col" class="wide-only">Submitter</th>
+          <th scope="col" class="wide-only">Submitted</th>
+          <th scope="col" class="wide-only">What of it</th>
         </tr>
       </thead>
       <tbody>
@@ -115,14 +115,14 @@ function Rows({ jobs, selected, onSelect, busy }) {
             <td><input type="checkbox" aria-label=${`Select ${job.title} ${job.id}`} checked=${selected.has(job.id)} onChange=${() => toggle(job)} /></td>
             <td><${State} state=${job.state} /></td>
             <th scope="row">
-              <a href=${link("jobs", job.id)}>${job.title}</a> <code class="dim">${job.id}</code>
+              <a href=${link("jobs", job.id)}><${Breakable} name=${job.title} /></a> <code class="dim">${job.id}</code>
               <div class="dim small">${source(job)}</div>
-              <div class="dim small narrow">${job.submitter} · <${Time} at=${job.submitted_at} /></div>
-              <div class="small narrow">${what(job)}</div>
+              <div class="dim small narrow-only">${job.submitter} · <${Time} at=${job.submitted_at} /></div>
+              <div class="small narrow-only">${what(job)}</div>
             </th>
-            <td class="wide"><a href=${link("dashboard", "analyses", { submitter: job.submitter })}>${job.submitter}</a></td>
-            <td class="wide nowrap"><${Time} at=${job.submitted_at} /></td>
-            <td class="wide small">${what(job)}</td>
+            <td class="wide-only"><a href=${link("dashboard", "analyses", { submitter: job.submitter })}>${job.submitter}</a></td>
+            <td class="wide-only nowrap"><${Time} at=${job.submitted_at} /></td>
+            <td class="wide-only small">${what(job)}</td>
           </tr>`,
         )}
       </tbody>

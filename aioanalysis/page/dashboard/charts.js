@@ -35,7 +35,7 @@ export function Chart({ title, description, buckets, series, bars, ticks, column
   const x = (index) => LEFT + index * step;
   const gap = step > 6 ? 1.5 : step > 3 ? 0.5 : 0;
   return html`<figure class="card figure">
-    <figcaption class="row apart">
+    <figcaption class="stack">
       <h2>${title}</h2>
       <ul class="legend" aria-hidden="true">
         ${series.map(({ name, label }) => html`<li key=${name}><span class=${`swatch ${name}`}></span>${label}</li>`)}
@@ -115,7 +115,7 @@ function days(buckets, width) {
     last = day;
   });
   const every = Math.ceil((found.length * 52) / Math.max(width - LEFT, 1));
-  return found.filter((_, index) => index % every === 0);
+  return found.filter(({ index }, place) => place % every === 0 && index < buckets.length * (1 - 44 / width));
 }
 
 /** Marks at round figures up to what holds `highest`, in steps of 1, 2 or 5 times a power of ten. */

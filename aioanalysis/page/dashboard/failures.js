@@ -5,13 +5,13 @@ import { number } from "../format.js";
 import { link } from "../router.js";
 import { REASONS } from "../states.js";
 import { Empty, Loaded, Time } from "../ui.js";
-import { Meter, Table, useLive } from "./live.js";
+import { Breakable, Meter, Table, useLive } from "./live.js";
 
 const COLUMNS = [
   { text: "Method" },
   { text: "Reason" },
   { text: "Runs", number: true },
-  { text: "Analyses", number: true },
+  { text: "Analyses", number: true, wide: true },
   { text: "Last", wide: true },
 ];
 
@@ -26,14 +26,14 @@ export function Failures() {
       return html`<${Table} caption="Failed runs by method and reason" columns=${COLUMNS}>
         ${failures.map(
           (failure) => html`<tr key=${`${failure.title} ${failure.reason}`}>
-            <th scope="row"><a href=${link("dashboard", "analyses", { state: "failed", title: failure.title })}>${failure.title}</a></th>
+            <th scope="row"><a href=${link("dashboard", "analyses", { state: "failed", title: failure.title })}><${Breakable} name=${failure.title} /></a></th>
             <td>
-              ${REASONS[failure.reason]} <code class="dim">${failure.reason}</code>
-              <div class="narrow small"><${Last} failure=${failure} /></div>
+              ${REASONS[failure.reason]} <code class="dim wide-only">${failure.reason}</code>
+              <div class="narrow-only small"><${Last} failure=${failure} /></div>
             </td>
             <td class="number"><${Meter} value=${failure.runs} max=${most} label=${`${failure.runs} of at most ${most}`} /> ${number(failure.runs, 0)}</td>
-            <td class="number">${number(failure.jobs, 0)}</td>
-            <td class="wide"><${Last} failure=${failure} /></td>
+            <td class="number wide-only">${number(failure.jobs, 0)}</td>
+            <td class="wide-only"><${Last} failure=${failure} /></td>
           </tr>`,
         )}
       <//>`;

@@ -4,7 +4,7 @@ import { html, useEffect, useState } from "../dom.js";
 import { bytes } from "../format.js";
 import { go, link } from "../router.js";
 import { Empty, Icon, Loaded, Time } from "../ui.js";
-import { Table, useLive } from "./live.js";
+import { Breakable, Table, useLive } from "./live.js";
 
 const PAGE = 100;
 const CONTAINERS = { queue: "Queue", results: "Results" };
@@ -75,13 +75,13 @@ function Choice({ container, prefix }) {
 function File({ file }) {
   return html`<tr>
     <th scope="row" class="name">
-      <a href=${file.link} download>${file.name}</a>
+      <a href=${file.link} download><${Breakable} name=${file.name} /></a>
       ${file.held && html`<span class="state" data-state="running"><${Icon} shape="tick" />held${file.worker ? ` by ${file.worker}` : ""}</span>`}
-      <div class="dim small narrow"><${Time} at=${file.modified_at} />${file.job && html` · <${Job} file=${file} />`}</div>
+      <div class="dim small narrow-only"><${Time} at=${file.modified_at} />${file.job && html` · <${Job} file=${file} />`}</div>
     </th>
     <td class="number nowrap">${bytes(file.size)}</td>
-    <td class="wide nowrap"><${Time} at=${file.modified_at} /></td>
-    <td class="wide nowrap">${file.job ? html`<${Job} file=${file} />` : html`<span class="dim">none</span>`}</td>
+    <td class="wide-only nowrap"><${Time} at=${file.modified_at} /></td>
+    <td class="wide-only nowrap">${file.job ? html`<${Job} file=${file} />` : html`<span class="dim">none</span>`}</td>
   </tr>`;
 }
 

@@ -57,6 +57,11 @@ export function useWidth(fallback) {
   return [ref, width];
 }
 
+/** A file's name that may break after its dots, underscores and slashes. */
+export function Breakable({ name }) {
+  return name.split(/(?<=[._/-])/).map((part, index) => html`${index > 0 && html`<wbr />`}${part}`);
+}
+
 /** A table in a card that scrolls by itself where it is too wide; `columns` are [{text, number?, wide?}]. */
 export function Table({ caption, columns, children }) {
   return html`<div class="card table">
@@ -67,7 +72,7 @@ export function Table({ caption, columns, children }) {
           <tr>
             ${columns.map(
               ({ text, number, wide }) =>
-                html`<th key=${text} scope="col" class=${[number && "number", wide && "wide"].filter(Boolean).join(" ")}>${text}</th>`,
+                html`<th key=${text} scope="col" class=${[number && "number", wide && "wide-only"].filter(Boolean).join(" ")}>${text}</th>`,
             )}
           </tr>
         </thead>

@@ -4,7 +4,7 @@ import { announce, html, useLoad, useState } from "../dom.js";
 import { call } from "../api.js";
 import { bytes, count, duration, number } from "../format.js";
 import { Confirm, Empty, Loaded, Problem, Time } from "../ui.js";
-import { Table } from "./live.js";
+import { Breakable, Table } from "./live.js";
 
 const KINDS = {
   package: "packages waiting for a worker",
@@ -42,7 +42,7 @@ export function Orphans() {
     ${(data) => html`
       <div class="row apart">
         <p class="dim small">
-          As of <${Time} at=${data.at} />. Files younger than ${duration(data.safe_seconds)}, or held by a worker, are left out.
+          As of <${Time} at=${data.at} />. Files ${data.safe_seconds > 0 && html`younger than ${duration(data.safe_seconds)}, or `}held by a worker are left out.
         </p>
         <button type="button" disabled=${list.loading} onClick=${list.reload}>${list.loading ? "Looking …" : "Look again"}</button>
       </div>
@@ -52,12 +52,12 @@ export function Orphans() {
         ${data.files.map(
           (file) => html`<tr key=${`${file.container}/${file.name}`}>
             <th scope="row" class="name">
-              <a href=${file.link} download>${file.name}</a>
-              <div class="dim small">in ${file.container}<span class="narrow"> · <${Time} at=${file.modified_at} /></span></div>
+              <a href=${file.link} download><${Breakable} name=${file.name} /></a>
+              <div class="dim small">in ${file.container}<span class="narrow-only"> · <${Time} at=${file.modified_at} /></span></div>
             </th>
             <td><span title=${REASONS[file.reason].text}>${REASONS[file.reason].label}</span></td>
             <td class="number nowrap">${bytes(file.size)}</td>
-            <td class="wide nowrap"><${Time} at=${file.modified_at} /></td>
+            <td class="wide-only nowrap"><${Time} at=${file.modified_at} /></td>
           </tr>`,
         )}
       <//>`}

@@ -64,7 +64,7 @@ function Tiles({ states, workers }) {
         <strong>${number(alive.length, 0)}</strong>
         <span>
           ${!alive.length && html`<${Icon} shape="alert" /> `}${alive.length === 1 ? "worker" : "workers"}
-          ${alive.length > 0 && html` · ${busy} of ${slots} busy`}
+          ${alive.length > 0 && html`, ${busy}/${slots} busy`}
         </span>
       </a>
     </li>`}
@@ -134,14 +134,14 @@ function WaitingTimes({ data }) {
     description=${description}
     buckets=${data.buckets}
     series=${[
-      { name: "bar median", label: `Median${all ? ` (${duration(all.median)})` : ""}` },
-      { name: "bar p95", label: `95th percentile${all ? ` (${duration(all.p95)})` : ""}` },
+      { name: "bar median", label: all ? `Half within ${duration(all.median)}` : "Half within" },
+      { name: "bar p95", label: all ? `95 % within ${duration(all.p95)}` : "95 % within" },
     ]}
     bars=${bars}
     ticks=${(highest) => timeTicks(highest, (value) => (value ? short(value) : "0"))}
     columns=${[
-      { text: "Median", value: ({ waiting }) => (waiting ? duration(waiting.median) : "–") },
-      { text: "95th percentile", value: ({ waiting }) => (waiting ? duration(waiting.p95) : "–") },
+      { text: "Half within", value: ({ waiting }) => (waiting ? duration(waiting.median) : "–") },
+      { text: "95 % within", value: ({ waiting }) => (waiting ? duration(waiting.p95) : "–") },
       { text: "Started", value: ({ waiting }) => waiting?.jobs || 0 },
     ]}
   />`;

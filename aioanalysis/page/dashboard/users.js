@@ -9,7 +9,7 @@ import { Meter, Table, useLive } from "./live.js";
 const COLUMNS = [
   { text: "Submitter" },
   { text: "Unfinished", number: true },
-  { text: "Ended", number: true },
+  { text: "Ended", number: true, wide: true },
   { text: "Failed", number: true, wide: true },
   { text: "CPU time", number: true },
   { text: "Run time", number: true, wide: true },
@@ -29,14 +29,14 @@ export function Users() {
             (one) => html`<tr key=${one.submitter}>
               <th scope="row"><a href=${link("dashboard", "analyses", { submitter: one.submitter })}>${one.submitter}</a></th>
               <td class="number">${number(one.unfinished, 0)}</td>
-              <td class="number">${number(one.ended, 0)}</td>
-              <td class="number wide">${number(one.failed, 0)}</td>
+              <td class="number wide-only">${number(one.ended, 0)}</td>
+              <td class="number wide-only">${number(one.failed, 0)}</td>
               <td class="number">
                 <${Meter} value=${one.cpu_seconds} max=${most} label=${`${duration(one.cpu_seconds)} of at most ${duration(most)}`} />
                 ${" "}${one.cpu_seconds ? duration(one.cpu_seconds) : "none"}
               </td>
-              <td class="number wide">${one.run_seconds ? duration(one.run_seconds) : "none"}</td>
-              <td class="number wide">${bytes(one.result_bytes)}</td>
+              <td class="number wide-only">${one.run_seconds ? duration(one.run_seconds) : "none"}</td>
+              <td class="number wide-only">${bytes(one.result_bytes)}</td>
             </tr>`,
           )}
         <//>

@@ -15,9 +15,10 @@ const WORDS = {
 const SILENT = { label: "Not seen lately", shape: "alert", look: "failed" };
 
 export function Workers() {
-  const found = useLive("/v1/workers", {}, { kinds: ["job", "progress"], milliseconds: 2500 });
-  return html`<${Loaded} of=${found} what="Looking for workers">
-    ${({ workers, unreadable }) => {
+  const list = useLive("/v1/workers", {}, { kinds: ["job", "progress"], milliseconds: 2500 });
+  return html`<${Loaded} of=${list} what="Looking for workers">
+    ${({ workers: found, unreadable }) => {
+      const workers = found.toSorted((one, other) => one.worker.localeCompare(other.worker));
       const alive = workers.filter((worker) => worker.alive);
       const others = workers.filter((worker) => !worker.alive);
       return html`

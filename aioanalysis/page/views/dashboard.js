@@ -1,6 +1,6 @@
 /** For administrators: everybody's analyses, the workers, failures, load, and what lies in storage. */
 
-import { html } from "../dom.js";
+import { html, useEffect, useRef } from "../dom.js";
 import { link } from "../router.js";
 import { Heading, Tabs } from "../ui.js";
 import { Analyses } from "../dashboard/analyses.js";
@@ -24,9 +24,13 @@ const TABS = [
 export function Dashboard({ tab, query }) {
   const current = TABS.find(({ name }) => name === (tab || "overview")) || TABS[0];
   const tabs = TABS.map(({ name, label }) => ({ name, label, href: link("dashboard", name) }));
+  const place = useRef(null);
+  useEffect(() => {
+    place.current.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+  }, [current.name]);
   return html`
     <${Heading} title=${`${current.label} · Dashboard`}>Dashboard<//>
-    <${Tabs} tabs=${tabs} current=${current.name} label="Dashboard" />
+    <div ref=${place}><${Tabs} tabs=${tabs} current=${current.name} label="Dashboard" /></div>
     <section class="stack dashboard" aria-label=${current.label}>
       <${current.Tab} key=${current.name} query=${query} />
     </section>

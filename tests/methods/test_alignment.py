@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import stat
 import sys
 from pathlib import Path
@@ -14,6 +13,8 @@ from barcode.alignment import AlignmentError, align
 from barcode.sequences import Bytes, read_sequence, reverse_complement, strip
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.support.parts import require
 
 NOTHING = lambda done, total: None  # noqa: E731
 
@@ -175,10 +176,8 @@ def test_the_output_of_mafft_is_read_and_its_version_told(
     assert [row.tobytes().decode() for row in found.letters] == [texts[0], "-" * 458 + texts[1]]
 
 
-@pytest.mark.skipif(
-    shutil.which("mafft") is None, reason="MAFFT is not installed; try: apt-get install mafft"
-)
 def test_mafft_keeps_letters_and_order() -> None:
+    require("mafft")
     whole = random_sequence(15)
     texts = [whole[:300] + "RYN" + whole[303:], mutated(whole, 16, 0.1)[20:], whole[:200] + whole[203:]]
     found = align([read_sequence(text) for text in texts], "auto", NOTHING)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -18,14 +17,16 @@ from barcode.search import Library
 from barcode.sequences import encode, read_sequence, reverse_complement
 from Bio.Align import PairwiseAligner
 
-from tests.methods.conftest import MethodRun, Outcome, read_csv, read_fasta
+from tests.methods.conftest import ROOT, MethodRun, Outcome, read_csv, read_fasta
 from tests.methods.test_alignment import mutated, random_sequence
 from tests.methods.test_distance_summary import refused
 from tests.methods.test_distances import MODELS
 from tests.methods.test_edges import WHOLE, lines, placed, sound
+from tests.support.parts import require
 
 Method = Callable[[str], MethodRun]
 OTHER = mutated(WHOLE, 77, 0.12)
+SAMPLE = ROOT / "methods" / "identification" / "sample" / "records.jsonl"
 
 
 def fasta(*entries: tuple[str, str]) -> str:
@@ -54,6 +55,12 @@ def changed(nuc: str, at: int, letters: int) -> str:
     others = "".join("ACGT"[("ACGT".index(letter) + 1) % 4] for letter in nuc[at : at + letters])
     return nuc[:at] + others + nuc[at + letters :]
 
+
+MANY = fasta(
+    *((f"N{n}|Aus bus", WHOLE[:640] + "ACGT"[n % 4] * (n % 3) + WHOLE[640:]) for n in range(9)),
+    *((f"M{n}|Aus bus", changed(WHOLE, n, 1)) for n in range(150)),
+    ("OTHER|Aus cus", changed(WHOLE, 300, 3)),
+)
 
 # --- statuses ---
 
@@ -134,6 +141,15 @@ def test_a_reversed_query_and_one_full_of_ambiguity_are_flagged(method: Method) 
     assert (first["status"], first["flags"]) == ("match", "reverse complement")
     assert (second["status"], second["flags"]) == ("match", "ambiguous bases")
     assert {row["strand"] for row in outcome.table("hits.tsv")} == {"reverse", "forward"}
+
+
+def test_a_reversed_record_is_named_by_the_other_strand_though_it_is_in_the_library_itself(
+    method: Method,
+) -> None:
+    flipped = reverse_complement(read_sequence(mutated(WHOLE, 4, 0.003))).tobytes().decode()
+    records = [placed(1, nuc=flipped), placed(2, nuc=WHOLE), placed(3, "Aus cus", nuc=OTHER)]
+    first, *_ = done(method("identification")(records)).values()
+    assert (first["status"], first["name"], first["flags"]) == ("match", "Aus bus", "reverse complement")
 
 
 # --- references ---
@@ -217,10 +233,7 @@ def test_identity_and_overlap_are_those_of_a_pairwise_alignment() -> None:
 
 def test_more_haplotypes_than_candidates_hide_no_second_name(method: Method) -> None:
     """150 sequences of one species nearer than the one of another, which is within the threshold too."""
-    near = [(f"N{n}|Aus bus", WHOLE[:640] + "ACGT"[n % 4] * (n % 3) + WHOLE[640:]) for n in range(9)]
-    many = [(f"M{n}|Aus bus", changed(WHOLE, n, 1)) for n in range(150)]
-    other = [("OTHER|Aus cus", changed(WHOLE, 300, 3))]
-    found = one(method("identification")([placed(1, nuc=WHOLE)], reference=fasta(*near, *many, *other)))
+    found = one(method("identification")([placed(1, nuc=WHOLE)], reference=MANY))
     assert (found["status"], found["hits_within_threshold"]) == ("ambiguous", "160")
 
 
@@ -231,13 +244,38 @@ def test_the_second_pass_finds_what_the_first_cannot(method: Method) -> None:
     assert 76 < float(found["best_identity_percent"]) < 84
 
 
-@pytest.mark.skipif(not shutil.which("vsearch"), reason="vsearch is not installed: apt-get install vsearch")
-def test_vsearch_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reference: Path) -> None:
-    run = MethodRun(tmp_path, monkeypatch, "identification")
-    data = reference / "data" / "streptocephalus.bcdm.jsonl"
-    ours, theirs = (run(data, engine=engine, library_check=False) for engine in ("builtin", "vsearch"))
+def folder_of(tmp_path: Path) -> Path:
+    folder = tmp_path / "identification"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("engine", ["vsearch", "blastn"])
+def test_other_programs_find_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Literal["vsearch", "blastn"]
+) -> None:
+    """Near hits of records with what real ones lack, some reversed; every status, name and number."""
+    require(engine)
+    run = MethodRun(folder_of(tmp_path), monkeypatch, "identification")
+    records = [json.loads(line) for line in SAMPLE.read_text(encoding="utf-8").splitlines()]
+    for one in records[::10]:
+        one["nuc"] = reverse_complement(read_sequence(one["nuc"])).tobytes().decode() if one["nuc"] else None
+    chosen = {"second_identity_percent": 95, "library_check": False}
+    ours, theirs = (run(records, engine=name, **chosen) for name in ("builtin", engine))
+    assert engine in theirs.json("run.json")["search"]["engine"]
+    assert len(ours.table("hits.tsv")) > 100
     for name in ("identification.tsv", "hits.tsv"):
         assert ours.table(name) == theirs.table(name)
+
+
+@pytest.mark.parametrize("engine", ["vsearch", "blastn"])
+def test_a_program_that_gives_its_most_hides_no_second_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engine: Literal["vsearch", "blastn"]
+) -> None:
+    require(engine)
+    run = MethodRun(folder_of(tmp_path), monkeypatch, "identification")
+    found = one(run([placed(1, nuc=WHOLE)], reference=MANY, engine=engine))
+    assert (found["status"], found["hits_within_threshold"]) == ("ambiguous", "160")
 
 
 # --- the library check ---

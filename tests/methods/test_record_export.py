@@ -7,7 +7,6 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -133,8 +132,6 @@ def test_a_format_whose_library_is_missing_is_refused_by_name(
 
 
 def test_excel_keeps_text_as_text(method: Method) -> None:
-    if find_spec("openpyxl") is None:
-        pytest.skip("openpyxl is not installed: scripts/install")
     import openpyxl
 
     records = [
@@ -154,7 +151,6 @@ def test_excel_keeps_text_as_text(method: Method) -> None:
     assert "Values of more than 32,767 characters, which Excel cannot hold: 1" in outcome.notes
 
 
-@pytest.mark.skipif(find_spec("pyarrow") is None, reason="pyarrow is not installed: pip install pyarrow")
 def test_parquet_has_types_where_all_values_agree(method: Method) -> None:
     from pyarrow import parquet
 

@@ -12,7 +12,18 @@ from typing import Literal
 
 import pytest
 
-Part = Literal["redis-server", "valkey", "azurite", "docker", "base-image", "compose", "chromium"]
+Part = Literal[
+    "redis-server",
+    "valkey",
+    "azurite",
+    "docker",
+    "base-image",
+    "compose",
+    "chromium",
+    "mafft",
+    "vsearch",
+    "blastn",
+]
 
 BASE_IMAGE = "aioanalysis-base:local"
 CACHE = Path(
@@ -96,5 +107,8 @@ _FINDERS: dict[Part, Callable[[], str | None]] = {
     "base-image": _base_image,
     "compose": _compose,
     "chromium": _chromium,
+    "mafft": lambda: shutil.which("mafft"),
+    "vsearch": lambda: shutil.which("vsearch"),
+    "blastn": lambda: shutil.which("blastn") and shutil.which("makeblastdb"),
 }
 _HELP: dict[Part, str] = {"valkey": "scripts/install"}

@@ -1,4 +1,4 @@
-"""Candidates found by vsearch or BLAST+, where the image has them."""
+"""Candidates found by vsearch or BLAST+ (blastn), where the image has them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .sequences import Bytes
 
 Ints = NDArray[np.int64]
 NEEDED = {"vsearch": ("vsearch",), "blastn": ("blastn", "makeblastdb")}
+MOST = 100
 Found = dict[int, dict[int, bool]]
 
 
@@ -23,10 +24,6 @@ class ProgramError(Exception):
 
 def installed(engine: str) -> bool:
     return all(map(shutil.which, NEEDED[engine]))
-
-
-def available() -> str | None:
-    return next(filter(installed, NEEDED), None)
 
 
 def version(engine: str) -> str:
@@ -53,9 +50,9 @@ def candidates(
     identity: float,
     first: bool,
 ) -> Found:
-    """For each query's number the library sequences found, with whether on the other strand.
+    """For each query's number at most `MOST` library sequences, with whether on the other strand.
 
-    `folder` holds library.fasta; in the second pass words are shorter.
+    `folder` holds library.fasta; in the second pass words are shorter, and the other strand is looked at too.
     """
     write_fasta(folder / "queries.fasta", queries, numbers)
     out = folder / "found.tsv"
@@ -63,9 +60,10 @@ def candidates(
         run(
             "vsearch", "--usearch_global", str(folder / "queries.fasta"),
             "--db", str(folder / "library.fasta"),
-            "--id", f"{max(identity - 2, 0) / 100:.4f}", "--maxaccepts", "100", "--maxrejects", "256",
-            "--strand", "both", "--wordlength", "8" if first else "6", "--iddef", "2", "--qmask", "none",
-            "--dbmask", "none", "--minseqlength", "1", "--threads", "1", "--quiet",
+            "--id", f"{max(identity - 2, 0) / 100:.4f}", "--maxaccepts", str(MOST), "--maxrejects", "32" if first else "100",
+            "--strand", "plus" if first else "both", "--wordlength", "8" if first else "6",
+            "--iddef", "2", "--qmask", "none", "--dbmask", "none", "--minseqlength", "1",
+            "--threads", "1", "--quiet",
             "--userout", str(out), "--userfields", "query+target+qstrand",
         )  # fmt: skip
     else:
@@ -75,7 +73,8 @@ def candidates(
         run(
             "blastn", "-query", str(folder / "queries.fasta"), "-db", str(folder / "library"),
             "-task", "megablast" if first else "blastn", "-word_size", "28" if first else "11",
-            "-dust", "no", "-max_target_seqs", "100", "-max_hsps", "1",
+            "-strand", "plus" if first else "both",
+            "-dust", "no", "-max_target_seqs", str(MOST), "-max_hsps", "1",
             "-outfmt", "6 qseqid sseqid sstrand", "-out", str(out),
         )  # fmt: skip
     found: Found = {}

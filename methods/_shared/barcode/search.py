@@ -161,10 +161,10 @@ class WordIndex:
         self.owners = (np.concatenate(owners) if owners else np.zeros(0, np.int32))[order]
         self.bounds = np.searchsorted(everything[order], np.arange(4**size + 1)).astype(np.int64)
 
-    def candidates(self, query: Bytes, most: int = CANDIDATES) -> tuple[Ints, int]:
+    def candidates(self, query: Bytes, most: int = CANDIDATES, *, but: int = -1) -> tuple[Ints, int]:
         """The sequences that share most different words with the query, and how many the first shares.
 
-        Equal ones are in the library's order.
+        Equal ones are in the library's order; `but` is left out.
         """
         found = np.unique(words(encode(query), self.size))
         found = found[found >= 0]
@@ -172,6 +172,8 @@ class WordIndex:
         if not pieces:
             return np.zeros(0, np.int64), 0
         shared = np.bincount(np.concatenate(pieces), minlength=self.count)
+        if but >= 0:
+            shared[but] = 0
         order = np.argsort(-shared, kind="stable")[:most]
         return order[shared[order] > 0], int(shared.max())
 

@@ -107,7 +107,7 @@ def same(row: dict[str, Any], other: dict[str, Any]) -> bool:
 def chosen_engine(job: Job) -> str:
     engine = str(job.parameters["engine"])
     if engine == "auto":
-        return programs.available() or "builtin"
+        return "vsearch" if programs.installed("vsearch") else "builtin"
     if engine != "builtin" and not programs.installed(engine):
         raise RefusalError(
             f"engine {engine} is not installed here; choose auto or builtin, or an image that has it."
@@ -141,9 +141,9 @@ def search(
         if found:
             yield {"pass": 1, "hits": found}
             continue
-        forward, backward = pick(subject, queries[number], given[2].get(number, {}), engine, SECOND_WORD)
-        own = keys[number][1]
-        hits = compare(subject, queries[number], own, forward, backward, floors[1], chosen["min_overlap"])
+        query, own = queries[number], keys[number][1]
+        forward, backward = pick(subject, query, own, given[2].get(number, {}), engine, SECOND_WORD)
+        hits = compare(subject, query, forward, backward, floors[1], chosen["min_overlap"])
         yield {"pass": 2, "hits": hits}
         job.progress((len(keys) + number) // 2, len(keys), "second pass")
 
@@ -157,11 +157,16 @@ def first_pass(
     floor: float,
     chosen: dict[str, Any],
 ) -> Found:
-    """More candidates are looked at for as long as even the unlikeliest ones are within the threshold."""
+    """More candidates are looked at for as long as even the unlikeliest ones are within the threshold.
+
+    A program that gave as many as it may could have more of them: the built-in search then looks itself.
+    """
     most = CANDIDATES
+    if len(given) >= programs.MOST:
+        engine = "builtin"
     while True:
-        forward, backward = pick(subject, query, given, engine, FIRST_WORD, most)
-        found = compare(subject, query, own, forward, backward, floor, chosen["min_overlap"])
+        forward, backward = pick(subject, query, own, given, engine, FIRST_WORD, most)
+        found = compare(subject, query, forward, backward, floor, chosen["min_overlap"])
         last = set(forward[-max(1, most // 10) :].tolist())
         near = {
             hit[0] for hit in found if 100 * (hit[1] - hit[2]) / hit[1] >= chosen["match_identity_percent"]
@@ -181,27 +186,36 @@ def ask(
 
 
 def pick(
-    subject: Subject, query: Bytes, given: dict[int, bool], engine: str, size: int, most: int = CANDIDATES
+    subject: Subject,
+    query: Bytes,
+    own: int,
+    given: dict[int, bool],
+    engine: str,
+    size: int,
+    most: int = CANDIDATES,
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Candidates on the query's strand, and on the other one.
+    """Candidates on the query's strand, and on the other one; not `own`, which holds the query only.
 
     The built-in search looks there in the second pass, and only where it has more words in common.
     """
     none = np.zeros(0, np.int64)
     if engine != "builtin":
-        found = {strand: [t for t, other in given.items() if other == strand] for strand in (False, True)}
+        found = {
+            strand: [t for t, other in given.items() if other == strand and t != own]
+            for strand in (False, True)
+        }
         return np.array(found[False], np.int64), np.array(found[True], np.int64)
     index = subject.library.index(size)
     if size == FIRST_WORD:
-        return index.candidates(query, most)[0], none
-    (ahead, shared), (across, shared_across) = map(index.candidates, (query, reverse_complement(query)))
+        return index.candidates(query, most, but=own)[0], none
+    ahead, shared = index.candidates(query, but=own)
+    across, shared_across = index.candidates(reverse_complement(query), but=own)
     return (none, across) if shared_across > shared else (ahead, none)
 
 
 def compare(
     subject: Subject,
     query: Bytes,
-    own: int,
     forward: np.ndarray[Any, Any],
     backward: np.ndarray[Any, Any],
     floor: float,
@@ -209,7 +223,7 @@ def compare(
 ) -> Found:
     best: dict[int, tuple[int, int, int, bool]] = {}
     for letters, targets, reverse in ((query, forward, False), (reverse_complement(query), backward, True)):
-        hits = subject.library.compare(letters, targets[targets != own], min_overlap, floor)
+        hits = subject.library.compare(letters, targets, min_overlap, floor)
         for hit in listed(hits, reverse):
             identity = 100 * (hit[1] - hit[2]) / hit[1]
             before = best.get(hit[0])

@@ -23,8 +23,10 @@ from aioanalysis.domain.job import FRAMES_MAX, Job, Source, Split
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.states import Action, State, answer
 from aioanalysis.domain.usage import Usage
+from aioanalysis.interfaces import ExchangeStorage
 from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.apiserver import Api, make_zip, open_api
+from tests.support.storages import AzureBackend
 
 GOOD = {"title": "slow", "recordset": "DS-ONE"}
 FAILURE = JobError(reason=Reason.STAGE, message="container exited with code 3", script="3_x.py", error="no")
@@ -32,14 +34,23 @@ CONTROL = ("block", "unblock", "interrupt", "suspend", "kill", "retry")
 
 
 @pytest.fixture
-async def storage(tmp_path: Path) -> DirectoryStorage:
-    storage = DirectoryStorage(tmp_path / "blobs")
-    await storage.prepare()
-    return storage
+async def storage(
+    request: pytest.FixtureRequest, tmp_path: Path, unique: str
+) -> AsyncIterator[ExchangeStorage]:
+    """A directory; Azurite for a test that asks for it."""
+    if getattr(request, "param", "directory") == "directory":
+        directory = DirectoryStorage(tmp_path / "blobs")
+        await directory.prepare()
+        yield directory
+        return
+    backend = AzureBackend(request.getfixturevalue("azurite"), unique)
+    await backend.create()
+    async with backend.connect() as azure:
+        yield azure
 
 
 @pytest.fixture
-async def api(storage: DirectoryStorage, redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]:
+async def api(storage: ExchangeStorage, redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]:
     async with open_api(storage, redis_url=redis_url, prefix=unique, folder=tmp_path) as api:
         yield api
 
@@ -419,6 +430,7 @@ async def add_framed_results(api: Api, phases: Sequence[State], *, old: bool = F
     return job
 
 
+@pytest.mark.parametrize("storage", ["directory", "azure"], indirect=True)
 @pytest.mark.parametrize("old", [False, True])
 async def test_the_result_of_a_job_with_frames_is_one_zip_of_theirs(
     api: Api, tmp_path: Path, old: bool

@@ -22,8 +22,11 @@ BODIES: dict[str, Any] = {
     "/v1/jobs/{id}/state": {"state": "failed"},
     "/v1/jobs/{id}/links": {"target": "result"},
     "/v1/jobs/{id}/actions/resubmit": {},
-    "/v1/actions/{action}": {"filter": {"ids": ["{id}"]}},
+    "/v1/actions/{action}": {"ids": ["{id}"]},
+    "/v1/orphans/sweep": {"reasons": ["unknown"]},
 }
+OPEN = {"/healthz", "/readyz", "/metrics", "/", "/page/{path}"}
+"""All that is to be had without a key, beside the document and its page."""
 ENDLESS = {"/v1/events"}  # tests/integration/test_api_live.py
 VALUES = {
     "title": "noop",
@@ -49,6 +52,11 @@ async def api(redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]
         yield api
 
 
+async def complete_job(api: Api) -> Job:
+    members = {"analysis_report.html": b"<p>secret", "job.log": b"secret"}
+    return await api.complete_job(make_zip(members), title="noop", params={})
+
+
 def filled(value: Any, job_id: str) -> Any:
     if isinstance(value, dict):
         return {name: filled(one, job_id) for name, one in value.items()}
@@ -57,7 +65,7 @@ def filled(value: Any, job_id: str) -> Any:
     return value.replace("{id}", job_id) if isinstance(value, str) else value
 
 
-async def ask(api: Api, method: str, path: str, operation: Any, job_id: str, by: str) -> Reply:
+async def ask(api: Api, method: str, path: str, operation: Any, job_id: str, by: str | None) -> Reply:
     names = {name: filled(value, job_id) for name, value in VALUES.items()}
     body = filled(BODIES.get(path), job_id) if "requestBody" in operation else None
     more = {} if body is None else {"json": body}
@@ -70,8 +78,25 @@ async def state_of(api: Api, job: Job) -> tuple[Any, list[str]]:
     return stored, names
 
 
+@pytest.mark.parametrize(("method", "path", "operation"), OPERATIONS)
+def test_every_body_that_a_route_takes_is_tried(method: str, path: str, operation: Any) -> None:
+    assert ("requestBody" in operation) == (method != "GET" and path in BODIES)
+
+
+async def test_without_a_key_nothing_is_open_but_what_is_meant_to_be(api: Api) -> None:
+    job = await complete_job(api)
+    for method, path, operation in OPERATIONS:
+        reply = await ask(api, method, path, operation, job.id, None)
+        if path in OPEN:
+            assert reply.status in {200, 404}, (method, path)
+            assert job.id.encode() not in reply.body, (method, path)
+        else:
+            assert reply.status == 401, (method, path)
+    assert not OPEN - {path for _, path, _ in OPERATIONS}
+
+
 async def test_nobody_learns_of_or_touches_anothers_job_by_any_route(api: Api) -> None:
-    job = await api.complete_job(make_zip({"analysis_report.html": b"<p>secret", "job.log": b"secret"}))
+    job = await complete_job(api)
     before = await state_of(api, job)
     for method, path, operation in OPERATIONS:
         theirs = await ask(api, method, path, operation, job.id, "ben")
@@ -83,16 +108,26 @@ async def test_nobody_learns_of_or_touches_anothers_job_by_any_route(api: Api) -
             nowhere = await ask(api, method, path, operation, NOWHERE, "ben")
             assert theirs.status in {403, 404}, (method, path, theirs.status)
             assert (theirs.status, theirs.body) == (nowhere.status, nowhere.body), (method, path)
-        elif path == "/v1/jobs" and method == "GET":
-            assert job.id.encode() not in theirs.body
+        elif method == "GET":
+            assert job.id.encode() not in theirs.body, path
         assert await state_of(api, job) == before, (method, path)
 
 
 async def test_the_walk_would_notice_for_the_owner_gets_through(api: Api) -> None:
     """Otherwise a wrong address would look like a refusal."""
     for method, path, operation in OPERATIONS:
-        if method == "GET" and "{id}" in path:
-            job = await api.complete_job(make_zip({"analysis_report.html": b"<p>", "job.log": b"log"}))
+        if method == "GET" and ("{id}" in path or path.endswith("{name}")):
+            job = await complete_job(api)
             reply = await ask(api, method, path, operation, job.id, "ann")
             assert reply.status in {200, 404, 409}, (path, reply.status)
             assert b"There is no such job." not in reply.body, path
+            assert reply.status == 200 or "{id}" in path, path
+
+
+async def test_the_bodies_tried_are_good_ones(api: Api) -> None:
+    """Otherwise a refused body would look like a refused caller."""
+    for method, path, operation in OPERATIONS:
+        if path in BODIES and method != "GET":
+            job = await complete_job(api)
+            reply = await ask(api, method, path, operation, job.id, "system")
+            assert reply.status in {200, 201}, (path, reply.body)

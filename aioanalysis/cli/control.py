@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from aioanalysis.cli.jobs import Json, with_service
-from aioanalysis.cli.output import print_json, print_table
+from aioanalysis.cli.columns import Column, print_columns, state_cell
+from aioanalysis.cli.completion import complete_action, complete_job
+from aioanalysis.cli.options import Json
+from aioanalysis.cli.output import print_json
 from aioanalysis.cli.runs import json_object
+from aioanalysis.cli.session import with_service
 from aioanalysis.client import AnalysisClient, JobJson
+
+COLUMNS: Final = (
+    Column("frame", keep=9, right=True),
+    Column("state", keep=8),
+    Column("of", keep=6, flexible=True),
+    Column("records", keep=4, right=True),
+    Column("attempt", keep=3, right=True),
+    Column("why", keep=7, flexible=True),
+)
 
 
 def action(
     name: Annotated[
         str,
-        typer.Argument(help="block, unblock, interrupt, suspend, kill, retry or resubmit.", metavar="ACTION"),
+        typer.Argument(
+            help="block, unblock, interrupt, suspend, kill, retry or resubmit.",
+            metavar="ACTION",
+            autocompletion=complete_action,
+        ),
     ],
-    job_ids: Annotated[list[str], typer.Argument(help="One job or more.", metavar="JOB...")],
+    job_ids: Annotated[
+        list[str],
+        typer.Argument(help="One job or more.", metavar="JOB...", autocompletion=complete_job),
+    ],
     now: Annotated[bool, typer.Option("--now", help="block: end what runs, too.")] = False,
     every: Annotated[bool, typer.Option("--all", help="retry: complete frames, too.")] = False,
     change: Annotated[
@@ -43,7 +62,7 @@ def action(
 
 
 def frames(
-    job_id: str,
+    job_id: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job)],
     state: Annotated[list[str] | None, typer.Option(help="A state; may be given again.")] = None,
     as_json: Json = False,
 ) -> None:
@@ -55,7 +74,7 @@ def frames(
     rows = [
         (
             str(frame["number"]),
-            frame["state"],
+            state_cell(frame["state"]),
             frame["value"] or json.dumps(frame["params"]),
             str(frame["packaged_count"] or frame["records"] or ""),
             str(frame["attempt"]),
@@ -63,4 +82,4 @@ def frames(
         )
         for frame in found
     ]
-    print_table(("frame", "state", "of", "records", "attempt", "why"), rows)
+    print_columns(COLUMNS, rows)

@@ -1,278 +1,194 @@
-"""Commands that speak to the service as a client."""
+"""Commands that list, show and remove jobs."""
 
 from __future__ import annotations
 
-import asyncio
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Annotated, Any, TypeVar
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
-from aioanalysis.cli import runs
-from aioanalysis.cli.output import console, print_json, print_table, progress
-from aioanalysis.client import AnalysisClient, JobJson, open_client
-from aioanalysis.errors import Invalid, Misconfigured
-from aioanalysis.settings import PREFIX, Settings, load
+from aioanalysis.cli import live, runs
+from aioanalysis.cli.columns import Cell, Column, print_columns, state_cell, table_lines
+from aioanalysis.cli.completion import complete_job
+from aioanalysis.cli.options import Json
+from aioanalysis.cli.output import console, print_json
+from aioanalysis.cli.session import LONG_PATIENCE_SECONDS, with_service
+from aioanalysis.cli.watching import print_end, stage_text
+from aioanalysis.client import AnalysisClient, JobSummaryJson
+from aioanalysis.errors import Invalid
 
-T = TypeVar("T")
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-CONNECTION_FILE = "dev.json"
-ERROR_LINES = 20
-
-
-def submit(
-    title: Annotated[str, typer.Argument(help="The method, as `aioanalysis methods list` shows it.")],
-    recordset: Annotated[str | None, typer.Option(help="Code of the records.")] = None,
-    set_token: Annotated[str | None, typer.Option(help="Token of a set of records.")] = None,
-    file: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, help="Records to attach: JSON Lines, plain or gzip."),
-    ] = None,
-    param: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--param", "-p", help="NAME=VALUE, once a parameter; a value that is JSON is taken as such."
-        ),
-    ] = None,
-    params: Annotated[str | None, typer.Option(help="All parameters as a JSON object, or @FILE.")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A tag; may be given again.")] = None,
-    frame: Annotated[
-        list[str] | None,
-        typer.Option(help="A run of its own: what differs from the parameters, as JSON; may be given again."),
-    ] = None,
-    split_records: Annotated[int | None, typer.Option(help="A run for each so many records.")] = None,
-    split_by: Annotated[str | None, typer.Option(help="A run for each value of this field.")] = None,
-    after: Annotated[
-        list[str] | None,
-        typer.Option(help="JOB[:failed|killed|finished][:each] to wait for; may be given again."),
-    ] = None,
-    hold: Annotated[bool, typer.Option("--hold", help="Start it when it is unblocked.")] = False,
-    retries: Annotated[int, typer.Option(help="Put a failed run back so often.")] = 0,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for its end, showing progress.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Submit a job; with --wait exits 1 if it does not complete."""
-    given = parameters(param or [], params)
-    frames = [runs.json_object(text, "--frame") for text in frame] if frame else None
-    parts = runs.split(split_records, split_by)
-
-    async def work(client: AnalysisClient) -> JobJson:
-        job = await client.submit(
-            title,
-            recordset=recordset,
-            set_token=set_token,
-            params=given,
-            tags=tag or (),
-            file=file,
-            frames=frames,
-            split=parts,
-            after=[runs.dependency(text) for text in after or ()],
-            hold=hold,
-            retries=retries,
-        )
-        if not wait:
-            return job
-        if as_json:
-            return await client.wait(job["id"])
-        return await _watch(client, job)
-
-    job = with_service(work)
-    if wait:
-        _end(job, as_json)
-    elif as_json:
-        print_json(job)
-    else:
-        print(job["id"])
+COLUMNS: Final = (
+    Column("id", keep=9),
+    Column("method", keep=7),
+    Column("state", keep=8),
+    Column("records", keep=4, right=True),
+    Column("age", keep=5, right=True),
+    Column("by", keep=3),
+    Column("why", keep=6, flexible=True),
+)
+AGO: Final = re.compile(r"(\d+)([mhd])")
+UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
 
 def jobs(
-    state: Annotated[list[str] | None, typer.Option(help="A state; may be given again.")] = None,
-    title: Annotated[str | None, typer.Option(help="Only of this method.")] = None,
+    state: Annotated[
+        list[str] | None, typer.Option("--state", "-s", help="A state; may be given again.")
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", "--method", help="Only of this method.")] = None,
+    recordset: Annotated[str | None, typer.Option(help="Only on this recordset.")] = None,
+    submitter: Annotated[str | None, typer.Option(help="Only of this user (administrators).")] = None,
+    since: Annotated[
+        str | None, typer.Option(help="Submitted since: 30m, 12h, 2d, or a time as 2026-01-31T12:00:00Z.")
+    ] = None,
     limit: Annotated[int, typer.Option(help="At most so many.", min=1)] = 50,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep the table up to date until Ctrl-C.")] = False,
     as_json: Json = False,
 ) -> None:
     """List your jobs, newest first."""
-    filters: dict[str, Any] = {"state": state or []} | ({"title": title} if title else {})
-    found = with_service(lambda client: client.jobs(limit=limit, **filters))
+    wanted = {"title": title, "recordset": recordset, "submitter": submitter, "since": moment(since)}
+    filters: dict[str, Any] = {"state": state or []} | {n: v for n, v in wanted.items() if v is not None}
+
+    async def find(client: AnalysisClient) -> list[JobSummaryJson]:
+        return await client.jobs(limit=limit, **filters)
+
+    if watch:
+        _watch(find, as_json)
+        return
+    found = with_service(find)
     if as_json:
         print_json(found)
+    else:
+        columns, rows = job_table(found, now=datetime.now(UTC))
+        print_columns(columns, rows)
+
+
+def _watch(find: Any, as_json: bool) -> None:
+    if as_json:
+        with_service(live.print_changes, patience=LONG_PATIENCE_SECONDS)
         return
-    rows = [
-        (
+    live.require_terminal()
+
+    def draw(found: list[JobSummaryJson], progress: Mapping[str, Any]) -> Sequence[Text]:
+        columns, rows = job_table(found, now=datetime.now(UTC), progress=progress)
+        return table_lines(columns, rows, console.width)
+
+    with_service(lambda client: live.show(client, lambda: find(client), draw), patience=LONG_PATIENCE_SECONDS)
+
+
+def job_table(
+    found: Sequence[JobSummaryJson], *, now: datetime, progress: Mapping[str, Any] | None = None
+) -> tuple[list[Column], list[list[Cell]]]:
+    """A line a job. Who has submitted them is left out where it is always the same."""
+    rows: list[list[Cell]] = [
+        [
             job["id"],
             job["title"],
-            job["state"],
+            state_cell(job["state"]),
             _count(job),
-            job["submitted_at"],
+            age(job["submitted_at"], now),
             job["submitter"],
-            _reason(job),
-        )
+            reason(job, (progress or {}).get(job["id"])),
+        ]
         for job in found
     ]
-    print_table(("id", "title", "state", "records", "submitted", "by", "why"), rows)
+    columns = list(COLUMNS)
+    if len({job["submitter"] for job in found}) == 1:
+        place = [column.name for column in columns].index("by")
+        del columns[place]
+        rows = [[*row[:place], *row[place + 1 :]] for row in rows]
+    return columns, rows
 
 
-def show(job_id: str, as_json: Json = False) -> None:
+def show(
+    job_id: Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job)], as_json: Json = False
+) -> None:
     """Show one job."""
     job = with_service(lambda client: client.job(job_id))
     if as_json:
         print_json(job)
         return
+    hidden = {"history", "error", "usage", "frames", "attempts", "links", "why", "progress"}
     for name, value in job.items():
-        if name not in {"history", "error", "usage", "frames", "attempts"} and value not in (None, [], {}):
-            console.print(f"{name:17}", str(value), markup=False, highlight=False)
+        if name not in hidden and value not in (None, [], {}, False):
+            console.print(f"{name:17}", _plain(value), markup=False, highlight=False)
+    if job["why"]:
+        console.print(f"{'why':17}", _why(job["why"]), markup=False, highlight=False)
     runs.print_runs(job)
-    for event in job.get("history") or ():
+    for event in job["history"]:
         console.print(f"  {event['at']}  {event['event']}: {event['from']} → {event['to']}", markup=False)
-    if job.get("error"):
-        _print_end(job)
-
-
-def watch(job_id: str, as_json: Json = False) -> None:
-    """Wait for a job's end, showing progress; exits 1 if it does not complete."""
-
-    async def work(client: AnalysisClient) -> JobJson:
-        return await (client.wait(job_id) if as_json else _watch(client, await client.job(job_id)))
-
-    _end(with_service(work), as_json)
-
-
-def result(
-    job_id: str,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write.")] = None,
-    failed: Annotated[bool, typer.Option(help="The failed package.")] = False,
-    frame: Annotated[int | None, typer.Option(help="That of one frame; else all in one zip.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Download a result package and verify its checksum."""
-
-    async def work(client: AnalysisClient) -> Any:
-        job = await client.job(job_id)
-        name = f"{job['title']}.{job_id}{f'-{frame}' if frame else ''}{'.failed' if failed else ''}.zip"
-        target = output or Path(name)
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-        with progress(*columns, show=not as_json) as bar:
-            task = bar.add_task(target.name, total=None)
-            return await client.result(
-                job_id,
-                target,
-                failed=failed,
-                frame=frame,
-                on_progress=lambda done, total: bar.update(task, completed=done, total=total),
-            )
-
-    saved = with_service(work)
-    if as_json:
-        print_json(
-            {"path": str(saved.path), "size": saved.size, "sha256": saved.sha256, "verified": saved.verified}
-        )
-    else:
-        print(
-            f"{saved.path}  {saved.size} bytes  sha256 {saved.sha256}{'  verified' if saved.verified else ''}"
-        )
+    if job["error"]:
+        print_end(job)
 
 
 def rm(
-    job_id: str, force: Annotated[bool, typer.Option(help="In any state (administrators).")] = False
+    job_ids: Annotated[list[str], typer.Argument(metavar="JOB...", autocompletion=complete_job)],
+    force: Annotated[bool, typer.Option("--force", help="In any state (administrators).")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Remove a job with all its files."""
-    with_service(lambda client: client.remove(job_id, force=force))
+    """Remove jobs with all their files."""
 
+    async def work(client: AnalysisClient) -> None:
+        for job_id in job_ids:
+            await client.remove(job_id, force=force)
 
-# --- shared ---
-
-
-def with_service(work: Callable[[AnalysisClient], Awaitable[T]]) -> T:
-    """Do `work` with a client of the service that the settings name."""
-
-    async def main() -> T:
-        async with _client(load()) as client:
-            return await work(client)
-
-    return asyncio.run(main())
-
-
-@asynccontextmanager
-async def _client(settings: Settings) -> AsyncIterator[AnalysisClient]:
-    """A client of the service in the settings, else of the `aioanalysis dev` of this folder."""
-    server = settings.server
-    key = settings.key.get_secret_value() if settings.key else None
-    connection = settings.data_dir / CONNECTION_FILE
-    if server is None and connection.exists():
-        dev = json.loads(connection.read_text())
-        server, key = dev["server"], key or dev["key"]
-    if server is None or key is None:
-        raise Misconfigured(
-            f"set {PREFIX}SERVER and {PREFIX}KEY, or start `aioanalysis dev` in this folder first"
-        )
-    async with open_client(server, key) as client:
-        yield client
-
-
-def parameters(pairs: list[str], text: str | None) -> dict[str, Any]:
-    """A method's parameters as options give them: NAME=VALUE pairs over a JSON object or @FILE."""
-    try:
-        whole = Path(text[1:]).read_text() if text and text.startswith("@") else text
-        values = json.loads(whole) if whole else {}
-    except (OSError, ValueError) as error:
-        raise Invalid(f"--params is not a JSON object: {error}") from None
-    if not isinstance(values, dict):
-        raise Invalid("--params must be a JSON object")
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise Invalid(f"-p {pair}: write NAME=VALUE")
-        try:
-            values[name] = json.loads(value)
-        except ValueError:
-            values[name] = value
-    return values
-
-
-async def _watch(client: AnalysisClient, job: JobJson) -> JobJson:
-    with progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()) as bar:
-        task = bar.add_task(f"{job['id']} {job['state']}", total=None)
-
-        def changed(now: JobJson) -> None:
-            why = now.get("why") or {}
-            bar.update(task, description=f"{now['id']} {now['state']}  {why.get('text') or ''}")
-
-        return await client.wait(job["id"], on_change=changed)
-
-
-def _end(job: JobJson, as_json: bool) -> None:
+    with_service(work)
     if as_json:
-        print_json(job)
-    else:
-        _print_end(job)
-    if job["state"] != "complete":
-        raise typer.Exit(1)
+        print_json({"removed": job_ids})
 
 
-def _print_end(job: JobJson) -> None:
-    error = job.get("error")
-    print(f"{job['id']} {job['state']}")
-    if error:
-        print(
-            f"{error['reason']}: {error['message']}"
-            + (f" in {error['script']}" if error.get("script") else "")
-        )
-        for line in (error.get("error") or "").splitlines()[-ERROR_LINES:]:
-            print(f"  {line}")
+def moment(text: str | None) -> str | None:
+    """A time as the service takes it, of one that may count back from now. Raises `Invalid`."""
+    if text is None:
+        return None
+    if match := AGO.fullmatch(text):
+        try:
+            then = datetime.now(UTC) - timedelta(**{UNITS[match[2]]: int(match[1])})
+        except OverflowError:
+            raise Invalid(f"--since {text} is too long ago") from None
+        return then.isoformat(timespec="seconds").replace("+00:00", "Z")
+    try:
+        then = datetime.fromisoformat(text)
+    except ValueError:
+        raise Invalid(f"--since {text}: write 30m, 12h, 2d, or a time as 2026-01-31T12:00:00Z") from None
+    return then.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _count(job: JobJson) -> str:
-    count = job.get("packaged_count")
-    count = job.get("record_count") if count is None else count
+def age(text: str, now: datetime) -> str:
+    """How long ago, in one unit: 12s, 5m, 3h, 2d."""
+    seconds = max(0, int((now - datetime.fromisoformat(text)).total_seconds()))
+    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+        if seconds >= size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def reason(job: JobSummaryJson, progress: Mapping[str, Any] | None = None) -> str:
+    """Why a job has failed, or is not finished; what it is at, while that is known."""
+    if job["error"]:
+        return f"{job['error']['reason']}: {job['error']['message']}"
+    if told := progress or next(iter(job["progress"]), None):
+        return stage_text(told)
+    return job["why"]["text"] if job["why"] else ""
+
+
+def _count(job: JobSummaryJson) -> str:
+    count = job["record_count"] if job["packaged_count"] is None else job["packaged_count"]
     return "" if count is None else str(count)
 
 
-def _reason(job: JobJson) -> str:
-    error, why = job.get("error"), job.get("why")
-    if error:
-        return f"{error['reason']}: {error['message']}"
-    return str(why.get("text") or "") if why else ""
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _why(why: Mapping[str, Any]) -> str:
+    expected = [
+        f"{name} expected {why[key]}"
+        for name, key in (("start", "expected_start"), ("end", "expected_finish"))
+        if why[key]
+    ]
+    return "; ".join([why["text"], *expected])

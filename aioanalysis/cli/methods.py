@@ -11,10 +11,13 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from aioanalysis.cli import catalogue
 from aioanalysis.cli.files import opened
-from aioanalysis.cli.jobs import parameters, with_service
+from aioanalysis.cli.options import Json
 from aioanalysis.cli.output import console, print_json, print_table
+from aioanalysis.cli.parameters import parameters
 from aioanalysis.cli.scaffold import SAMPLE, SAMPLE_PARAMS, advice, scaffold
+from aioanalysis.cli.session import run
 from aioanalysis.domain.exchange import REPORT_MEMBER
 from aioanalysis.errors import Invalid, MethodFailure
 from aioanalysis.interfaces import MethodDirectory
@@ -22,45 +25,16 @@ from aioanalysis.methods import check_params, list_methods, load_method, with_de
 from aioanalysis.settings import Settings, load
 from aioanalysis.worker.trial import Trial, try_method
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ERROR_LINES: Final = 20
 OUTSIDE: Final = re.compile(
     rb"<(?:script|img|link|iframe)\b[^>]*\b(?:src|href)\s*=\s*[\"']?(?:https?:)?//", re.I
 )
 
-methods = typer.Typer(help="Methods: list, new, check, test.", no_args_is_help=True)
+methods = typer.Typer(help="Methods: list, show, new, check, test.", no_args_is_help=True)
 
 
-@methods.command("list")
-def list_(
-    local: Annotated[
-        bool, typer.Option("--local", help="Those in METHODS_DIR; no service is asked.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """List the methods that the service offers."""
-    if local:
-        settings = load()
-        directories, _ = asyncio.run(list_methods(settings.methods_dir, base_image=settings.base_image))
-        found = [_row(directory) for directory in directories]
-    else:
-        found = [dict(method) for method in with_service(lambda client: client.methods())]
-    if as_json:
-        print_json(found)
-    else:
-        columns = ("title", "label", "version", "description")
-        print_table(columns, [[str(method[column]) for column in columns] for method in found])
-
-
-def _row(directory: MethodDirectory) -> dict[str, Any]:
-    method = directory.method
-    return {
-        "title": method.title,
-        "label": method.label,
-        "version": method.version,
-        "description": method.description,
-        "digest": directory.digest,
-    }
+methods.command("list")(catalogue.list_)
+methods.command("show")(catalogue.show)
 
 
 @methods.command()
@@ -132,7 +106,7 @@ def try_(
     settings = load(**({"runtime": runtime} if runtime else {}))
     logs.configure(level="error", form="console")
     try:
-        trial = asyncio.run(_test(settings, title, records, parameters(param or [], params), output, as_json))
+        trial = run(_test(settings, title, records, (param or [], params), output, as_json))
     except MethodFailure as failure:
         if failure.output:
             print(failure.output.rstrip(), file=sys.stderr)
@@ -150,13 +124,14 @@ async def _test(
     settings: Settings,
     title: str,
     records: Path | None,
-    params: dict[str, Any],
+    given: tuple[list[str], str | None],
     output: Path | None,
     quiet: bool,
 ) -> Trial:
     from aioanalysis.wiring import open_runtime
 
     directory = await load_method(settings.methods_dir, title, base_image=settings.base_image)
+    params = parameters(*given, directory.method.parameters)
     params = _checked(directory, params or (_sample_params(directory) if records is None else {}))
     data = _records(directory, records)
     job_dir = _job_dir(settings, title, output)

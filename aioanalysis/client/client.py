@@ -50,7 +50,7 @@ class JobFailed(AnalysisError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Update:
-    """A job that is watched: as it is, and `progress` if that is what is new."""
+    """A job that is watched, as it is; `progress`, newer than the job's own, if that is what is new."""
 
     job: JobJson
     progress: Mapping[str, Any] | None = None

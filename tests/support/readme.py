@@ -52,7 +52,8 @@ def commands_table() -> str:
 
 def walk(group: TyperGroup, before: str = "") -> Iterator[tuple[str, Any]]:
     """Every command by its words."""
-    for name, command in group.commands.items():
+    for name, lazy in group.commands.items():
+        command = getattr(lazy, "real", lazy)
         if isinstance(command, TyperGroup):
             yield from walk(command, f"{before}{name} ")
         else:

@@ -130,7 +130,8 @@ def _find(words: list[str]) -> tuple[Any, list[str]]:
     rest = list(words)
     while isinstance(command, TyperGroup) and rest:
         assert rest[0] in command.commands, f"aioanalysis {' '.join(words)}: there is no {rest[0]}"
-        command = command.commands[rest.pop(0)]
+        found = command.commands[rest.pop(0)]
+        command = getattr(found, "real", found)
     return command, rest
 
 

@@ -164,8 +164,29 @@ class Leases(Protocol):
         ...
 
 
-class ExchangeStorage(PackageStorage, Leases, Protocol):
-    """Package storage with leases: what both adapters are."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlobPage:
+    """Some of a listing; `place` leads to the next, None at the end."""
+
+    blobs: Sequence[BlobInfo]
+    place: str | None
+
+
+class Pages(Protocol):
+    """Long listings in parts, each at its own price: what comes before it is not listed again."""
+
+    async def page(
+        self, container: Container, prefix: str = "", *, limit: int, place: str | None = None
+    ) -> BlobPage:
+        """Up to `limit` blobs as `PackageStorage.list` gives them, from `place` of the page before on.
+
+        Raises `Invalid` for a place that is none.
+        """
+        ...
+
+
+class ExchangeStorage(PackageStorage, Leases, Pages, Protocol):
+    """Package storage with leases and pages: what both adapters are."""
 
 
 # --- job store -------------------------------------------------------------------------------------------

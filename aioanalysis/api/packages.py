@@ -11,6 +11,7 @@ from aiohttp import web
 from aioanalysis.api.access import require_all
 from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
 from aioanalysis.api.endpoints import Endpoint
+from aioanalysis.api.problems import InvalidQuery
 from aioanalysis.api.requests import PackagesQuery, read_query
 from aioanalysis.api.responses import ListLinks, answer
 from aioanalysis.api.runviews import Time, View
@@ -23,8 +24,8 @@ from aioanalysis.domain.exchange import (
     parse_stem,
     stem_of_package,
 )
-from aioanalysis.errors import NotFound
-from aioanalysis.interfaces import BlobInfo, LeaseState, PackageStorage
+from aioanalysis.errors import Invalid, NotFound
+from aioanalysis.interfaces import BlobInfo, LeaseState
 
 NAME: Final = re.compile(
     r"(?=.{1,512}$)[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*", re.ASCII
@@ -79,24 +80,14 @@ async def listing(request: web.Request) -> web.StreamResponse:
     require_all(request, "The list of packages")
     query = read_query(request, PackagesQuery)
     storage = request.app[CONTEXT].storage
-    found = await _page(storage, query)
-    more = found[query.limit :]
-    following = found[query.limit - 1].name if more else None
+    try:
+        page = await storage.page(query.container, query.prefix, limit=query.limit, place=query.after)
+    except Invalid as error:
+        raise InvalidQuery(str(error), [("after", "is not one that this service gave")]) from None
     pairs = [(name, value) for name, value in request.query.items() if name != "after"]
-    link = f"{request.path}?{urlencode([*pairs, ('after', following)])}" if following else None
-    views = tuple(BlobView.of(query.container, blob) for blob in found[: query.limit])
-    return answer(BlobList(files=views, after=following, links=ListLinks(next=link)))
-
-
-async def _page(storage: PackageStorage, query: PackagesQuery) -> list[BlobInfo]:
-    """The files after the place asked for, one more than the page has."""
-    found: list[BlobInfo] = []
-    async for blob in storage.list(query.container, query.prefix):
-        if query.after is None or blob.name > query.after:
-            found.append(blob)
-        if len(found) > query.limit:
-            break
-    return found
+    link = f"{request.path}?{urlencode([*pairs, ('after', page.place)])}" if page.place else None
+    views = tuple(BlobView.of(query.container, blob) for blob in page.blobs)
+    return answer(BlobList(files=views, after=page.place, links=ListLinks(next=link)))
 
 
 async def show(request: web.Request) -> web.StreamResponse:

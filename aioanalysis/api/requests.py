@@ -261,7 +261,7 @@ class PackagesQuery(Query):
     container: Container = Container.QUEUE
     prefix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{0,512}$")] = ""
     limit: int = Field(500, ge=1, le=FILES_MAX)
-    after: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._/-]{1,512}$")] | None = Field(
+    after: Annotated[str, StringConstraints(pattern=r"^[!-~]{1,1000}$")] | None = Field(
         None, description="The `after` of the page before."
     )
 

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import aiohttp
 from azure.core import MatchConditions
+from azure.core.exceptions import HttpResponseError
 from azure.storage.blob import BlobProperties
 from azure.storage.blob.aio import BlobClient, BlobLeaseClient
 
 from aioanalysis.domain.exchange import Container
-from aioanalysis.errors import AnalysisError, Contested, Misconfigured, Missing, Unavailable
-from aioanalysis.interfaces import BlobInfo, BlobStream, Condition, LeaseState
+from aioanalysis.errors import AnalysisError, Contested, Invalid, Misconfigured, Missing, Unavailable
+from aioanalysis.interfaces import BlobInfo, BlobPage, BlobStream, Condition, LeaseState
 from aioanalysis.settings import Settings
 from aioanalysis.storage.azure_account import Account, open_account
 from aioanalysis.storage.azure_faults import faults
@@ -118,6 +119,28 @@ class AzureStorage:
             async for blob in client.walk_blobs(**options) if root_only else client.list_blobs(**options):
                 if isinstance(blob, BlobProperties) and _is_whole(blob):
                     yield _describe(blob)
+
+    async def page(
+        self, container: Container, prefix: str = "", *, limit: int, place: str | None = None
+    ) -> BlobPage:
+        client = self._account.container(self._containers[container])
+        found: list[BlobInfo] = []
+        with faults(f"listing {client.container_name}"):
+            while True:
+                pages: Any = client.list_blobs(
+                    name_starts_with=prefix or None,
+                    include=["metadata", "copy"],
+                    results_per_page=limit - len(found),
+                ).by_page(continuation_token=place)
+                try:
+                    found += [_describe(blob) async for blob in await anext(pages) if _is_whole(blob)]
+                except HttpResponseError as error:
+                    if place is not None and error.status_code == 400:
+                        raise Invalid("not a place in this list") from None
+                    raise
+                place = pages.continuation_token or None
+                if place is None or len(found) >= limit:
+                    return BlobPage(blobs=found, place=place)
 
     async def stat(self, container: Container, name: str) -> BlobInfo | None:
         properties = await self._properties(self._blob(container, name))

@@ -13,7 +13,7 @@ from typing import Final, ParamSpec, TypeVar
 from aioanalysis.aio import finish, in_thread
 from aioanalysis.domain.exchange import Container
 from aioanalysis.errors import AnalysisError, Invalid, Misconfigured, Unavailable
-from aioanalysis.interfaces import BlobInfo, BlobStream, Condition
+from aioanalysis.interfaces import BlobInfo, BlobPage, BlobStream, Condition
 from aioanalysis.settings import PREFIX, Settings
 from aioanalysis.storage.bodies import pieces
 from aioanalysis.storage.files import Reading, Spool
@@ -88,6 +88,17 @@ class DirectoryStorage:
             for info in await _blocking(lambda batch: [tree.stat(name) for name in batch], batch):
                 if info is not None:
                     yield info
+
+    async def page(
+        self, container: Container, prefix: str = "", *, limit: int, place: str | None = None
+    ) -> BlobPage:
+        tree = self._trees[container]
+        names = [name for name in await _blocking(tree.names, prefix) if place is None or name > place]
+        wanted, more = names[:limit], len(names) > limit
+        infos = await _blocking(lambda: [tree.stat(name) for name in wanted])
+        return BlobPage(
+            blobs=[info for info in infos if info is not None], place=wanted[-1] if more else None
+        )
 
     async def stat(self, container: Container, name: str) -> BlobInfo | None:
         return await _blocking(self._trees[container].stat, check_name(name))

@@ -18,6 +18,7 @@ from azure.storage.blob.aio import BlobServiceClient
 from aioanalysis.errors import (
     AnalysisError,
     Contested,
+    Invalid,
     LeaseLost,
     Misconfigured,
     Missing,
@@ -444,3 +445,13 @@ async def test_a_url_without_a_sas_needs_azure_identity(monkeypatch: pytest.Monk
     with pytest.raises(Misconfigured, match=r"aioanalysis\[identity\]"):
         async with azure.connect(account_url="https://account.blob.core.windows.net"):
             pass
+
+
+async def test_a_place_that_the_account_does_not_know_is_the_callers_fault(
+    storage: ExchangeStorage, proxy: FaultProxy
+) -> None:
+    refusal = http_reply(400, headers={"x-ms-error-code": "InvalidQueryParameterValue"})
+    with proxy.answer("comp=list", reply=refusal), pytest.raises(Invalid):
+        await storage.page(RESULTS, limit=5, place="made-up")
+    with proxy.answer("comp=list", reply=refusal), pytest.raises(SystemFault):
+        await storage.page(RESULTS, limit=5)

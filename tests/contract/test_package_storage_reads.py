@@ -144,6 +144,30 @@ async def test_lists_longer_than_a_page_are_complete(
     assert [info.name async for info in storage.list(QUEUE, root_only=True)] == stored
 
 
+async def test_a_long_list_comes_in_pages_and_what_is_new_before_them_moves_none(
+    storage: ExchangeStorage,
+) -> None:
+    stored = sorted([f"x{number:02}" for number in range(8)] + ["x/a", "x/b", "x03.tar"])
+    await asyncio.gather(*(storage.write(RESULTS, name, b"1", metadata={"n": name}) for name in stored))
+    await storage.write(RESULTS, "y", b"")
+    for limit in (1, 3, len(stored) - 1, len(stored), 100):
+        found: list[str] = []
+        place = None
+        while True:
+            page = await storage.page(RESULTS, "x", limit=limit, place=place)
+            assert all(blob.metadata == {"n": blob.name} for blob in page.blobs)
+            assert len(page.blobs) == limit or page.place is None
+            found += [blob.name for blob in page.blobs]
+            place = page.place
+            await storage.write(RESULTS, f"x-{limit}-{len(found)}", b"", metadata={"n": "new"})
+            if place is None:
+                break
+        assert found == stored
+        async for name in storage.names(RESULTS, "x-"):
+            await storage.delete(RESULTS, name)
+    assert (await storage.page(QUEUE, limit=5)).blobs == []
+
+
 async def test_check_names_the_containers(backend: Backend, storage: ExchangeStorage) -> None:
     text = await storage.check()
 

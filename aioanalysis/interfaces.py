@@ -237,7 +237,11 @@ class JobStore(Protocol):
         ...
 
     async def unfinished(self) -> tuple[Sequence[Job], Mapping[str, str]]:
-        """All jobs that are not complete, oldest first, and of damaged ones id -> what is wrong."""
+        """All jobs that are not complete, oldest first, and of damaged ones id -> what is wrong.
+
+        Made for many calls: a job that has not changed since the last one is the same object, not read again,
+        and its `last_updated` that of then.
+        """
         ...
 
     async def page(self, wanted: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
@@ -248,8 +252,8 @@ class JobStore(Protocol):
         """The submitter's key in the clear; raises `Missing`, `Damaged` (sealed under a secret not ours)."""
         ...
 
-    async def checked(self, job_ids: Collection[str], at: datetime) -> None:
-        """Set `last_updated` of these jobs, all that a pass looked at, in one call."""
+    async def checked(self, at: datetime) -> None:
+        """A pass looked at every unfinished job that was there at `at`: their `last_updated`. Repeatable."""
         ...
 
 
@@ -626,3 +630,18 @@ class Runtime(Protocol):
     async def leftovers(self, label: str, value: str) -> Sequence[str]:
         """Ids of runs, running or ended, whose `label` is `value`."""
         ...
+
+
+class Clearing(Protocol):
+    """Takes away what a worker that is not root has no right to."""
+
+    async def clear(self, folder: Path) -> None:
+        """Delete all that is in `folder`, whoever owns it; nothing may run there any more. Repeatable.
+
+        Raises `Unavailable` when it cannot be done here.
+        """
+        ...
+
+
+class WorkerRuntime(Runtime, Clearing, Protocol):
+    """A runtime that also clears up: what both adapters are."""

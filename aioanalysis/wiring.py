@@ -21,8 +21,8 @@ from aioanalysis.interfaces import (
     Outlooks,
     PassLog,
     ProgressBoard,
-    Runtime,
     Sessions,
+    WorkerRuntime,
 )
 from aioanalysis.operations import Operations
 from aioanalysis.recordstore import open_record_store
@@ -213,7 +213,7 @@ async def open_storage(settings: Settings) -> AsyncIterator[ExchangeStorage]:
 
 
 @asynccontextmanager
-async def open_runtime(settings: Settings) -> AsyncIterator[Runtime]:
+async def open_runtime(settings: Settings) -> AsyncIterator[WorkerRuntime]:
     """What runs methods here: the docker engine, or child processes."""
     from aioanalysis.runtime.opening import open_runtime as open_chosen
 

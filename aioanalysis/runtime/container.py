@@ -14,11 +14,19 @@ from aioanalysis.runtime.engine import engine_time
 
 KIND_LABEL: Final = "aioanalysis"
 RUN: Final = "run"
+CLEARING: Final = "clearing"
 TMP_BYTES: Final = 64 * 1024 * 1024
 PIDS: Final = 256
 OPEN_FILES: Final = 4096
 OUTPUT_BYTES: Final = 64 * 1024
 TERM_SECONDS: Final = 1  # what a stage has after SIGTERM, within the stop's own time
+
+CLEARING_MEMORY_BYTES: Final = 512 * 1024 * 1024
+CLEAR: Final = """
+import os, shutil
+for entry in os.scandir("/job"):
+    shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+"""
 
 CONTAINER_ENDED: Final = frozenset({"exited", "dead"})
 
@@ -83,6 +91,28 @@ def _host_config(spec: RunSpec, host_cpus: int | None, source: str) -> dict[str,
 
 def _ulimit(name: str, value: int) -> dict[str, Any]:
     return {"Name": name, "Soft": value, "Hard": value}
+
+
+def clearing_config(image: str, source: str) -> dict[str, Any]:
+    """A container that empties the folder `source` of the engine's host: root, with a right to files only."""
+    return {
+        "Image": image,
+        "User": "0:0",
+        "Entrypoint": ["python3", "-I", "-c", CLEAR],
+        "WorkingDir": "/",
+        "Labels": {KIND_LABEL: CLEARING},
+        "HostConfig": {
+            "NetworkMode": "none",
+            "CapDrop": ["ALL"],
+            "CapAdd": ["DAC_OVERRIDE", "FOWNER"],
+            "SecurityOpt": ["no-new-privileges:true"],
+            "ReadonlyRootfs": True,
+            "PidsLimit": PIDS,
+            "Memory": CLEARING_MEMORY_BYTES,
+            "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m", "max-file": "2"}},
+            "Mounts": [{"Type": "bind", "Source": source, "Target": "/job"}],
+        },
+    }
 
 
 def give_to(job_dir: Path, user: tuple[int, int]) -> None:

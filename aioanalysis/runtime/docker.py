@@ -7,7 +7,9 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
+from uuid import uuid4
 
 from aiodocker.exceptions import DockerError
 
@@ -20,6 +22,7 @@ from aioanalysis.interfaces import Exit, Image, MethodDirectory, RunSpec
 from aioanalysis.runtime.container import (
     KIND_LABEL,
     RUN,
+    clearing_config,
     container_config,
     exit_of,
     give_to,
@@ -32,6 +35,9 @@ from aioanalysis.runtime.images import Images
 
 WAIT_SECONDS: Final = 60.0  # of one wait call: an end that the engine did not tell is seen after that
 REMOVE_SECONDS: Final = 60.0
+CLEAR_SECONDS: Final = 600.0
+CLEAR_IMAGES: Final = 3
+OUTPUT_SHOWN: Final = 500
 STOP_SECONDS: Final = 2  # from SIGTERM to SIGKILL
 SAMPLE_SECONDS: Final = 10.0
 FIRST_PAUSE: Final = 0.02
@@ -41,7 +47,7 @@ log = logs.get()
 
 
 class DockerRuntime:
-    """`Runtime` on a Docker engine. A run's id is its container's.
+    """`WorkerRuntime` on a Docker engine. A run's id is its container's.
 
     `user` is the uid and gid that runs get: the worker's own, so that it can clean up after them, or for a
     worker that is root an unprivileged one that job directories are given to (root without capabilities
@@ -209,6 +215,30 @@ class DockerRuntime:
         except DockerError as error:
             raise Unavailable(f"The engine does not list its containers: {error.message}") from error
         return [str(container["Id"]) for container in found or []]
+
+    async def clear(self, folder: Path) -> None:
+        """As root in a container of a method's image: all have Python, for the orchestrator."""
+        source = await self._paths.of(folder) if self._paths else str(folder)
+        trouble = "there is no image of a method here to do it with"
+        for image in await self._images.newest(CLEAR_IMAGES):
+            try:
+                ended = await self._run_once(clearing_config(image, source), f"clearing-{uuid4().hex[:12]}")
+            except (DockerError, TimeoutError) as error:
+                trouble = str(error) or "it takes too long"
+                continue
+            if ended.code == 0:
+                return
+            trouble = ended.output_tail[-OUTPUT_SHOWN:] or ended.detail
+        raise Unavailable(f"{folder} cannot be cleared: {trouble}")
+
+    async def _run_once(self, config: Mapping[str, Any], name: str) -> Exit:
+        run = await finish(self._create(name, config), name=f"create {name}")
+        try:
+            await self._engine.call("POST", f"containers/{run}/start", patience=SLOW)
+            async with asyncio.timeout(CLEAR_SECONDS):
+                return await self.wait(run)
+        finally:
+            await finish(self.remove(run), name=f"remove {name}")
 
 
 def _start_fault(error: BaseException) -> BaseException:

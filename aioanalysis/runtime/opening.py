@@ -10,7 +10,7 @@ from typing import Final
 
 from aioanalysis import logs
 from aioanalysis.errors import Unavailable
-from aioanalysis.interfaces import Runtime
+from aioanalysis.interfaces import WorkerRuntime
 from aioanalysis.runtime.docker import DockerRuntime
 from aioanalysis.runtime.engine import Engine, open_engine
 from aioanalysis.runtime.hostpaths import HostPaths
@@ -25,7 +25,7 @@ log = logs.get()
 
 
 @asynccontextmanager
-async def open_runtime(settings: Settings) -> AsyncIterator[Runtime]:
+async def open_runtime(settings: Settings) -> AsyncIterator[WorkerRuntime]:
     """The runtime by the setting RUNTIME; auto is docker if the engine answers within two seconds.
 
     Raises `Unavailable` when it is to be docker and no address of an engine is known.

@@ -20,7 +20,7 @@ from aioanalysis.aio import finish, in_thread
 from aioanalysis.buildcontext import ORCHESTRATOR, SHARED
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.domain.usage import Sample
-from aioanalysis.errors import MethodFailure
+from aioanalysis.errors import MethodFailure, Unavailable
 from aioanalysis.interfaces import Exit, Image, MethodDirectory, RunSpec
 from aioanalysis.runtime import processes
 from aioanalysis.runtime.processes import MARK, RunFiles, RunRecord
@@ -168,6 +168,9 @@ class ProcessRuntime:
     async def leftovers(self, label: str, value: str) -> Sequence[str]:
         records = await in_thread(self._files.all)
         return [record.name for record in records if record.labels.get(label) == value]
+
+    async def clear(self, folder: Path) -> None:
+        raise Unavailable(f"{folder}: what this user cannot remove, no child process can.")
 
     async def close(self) -> None:
         """End what still runs of ours: nobody would wait for it."""

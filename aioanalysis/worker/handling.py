@@ -246,7 +246,9 @@ class Handling:
             await self._committed()
         await self._progress.drop()
         summary = self._summary()
-        await in_thread(self._leave, summary)
+        output = await in_thread(tail, self._folder.job, "job.log", LOG_TAIL_BYTES)
+        await self._host.discard(self._folder)  # before the log is written: the disk may be full of it
+        await in_thread(self._leave, summary, output)
         log.info("run_finished", **{k: v for k, v in summary.items() if k not in {"stem", "attempt"}})
 
     async def _settle_claim(self) -> None:
@@ -279,10 +281,7 @@ class Handling:
             "worker": self._host.instance.name,
         }
 
-    def _leave(self, summary: Mapping[str, Any]) -> None:
-        """A log of the run in place of its folder, which goes first: the disk may be full of it."""
-        output = tail(self._folder.job, "job.log", LOG_TAIL_BYTES)
-        self._folder.remove()
+    def _leave(self, summary: Mapping[str, Any], output: bytes) -> None:
         try:
             name = f"{self.claim.stem}.{self.claim.package.attempt}"
             self._log.write(

@@ -12,7 +12,7 @@ from typing import Any, Final
 from aioanalysis import logs
 from aioanalysis.aio import Tasks, finish, in_thread
 from aioanalysis.errors import AnalysisError, Misconfigured, SystemFault, Unavailable
-from aioanalysis.interfaces import ExchangeStorage, Runtime
+from aioanalysis.interfaces import ExchangeStorage, WorkerRuntime
 from aioanalysis.settings import Settings
 from aioanalysis.worker.admission import Admission
 from aioanalysis.worker.claims import Claim, Claims
@@ -33,7 +33,7 @@ log = logs.get()
 
 async def run_worker(
     storage: ExchangeStorage,
-    runtime: Runtime,
+    runtime: WorkerRuntime,
     settings: Settings,
     stop: asyncio.Event,
     *,

@@ -57,7 +57,7 @@ async def _clean_up(host: Host) -> None:
 async def _finish(host: Host, claims: Claims, folder: RunFolder) -> None:
     claim = await _still_ours(claims, folder)
     if claim is None:
-        await in_thread(folder.remove)
+        await host.discard(folder)
         return
     body = await in_thread(folder.read, folder.outcome)
     log.warning("run_found", stem=claim.stem, attempt=claim.package.attempt, ended=body is not None)
@@ -68,7 +68,7 @@ async def _finish(host: Host, claims: Claims, folder: RunFolder) -> None:
         await claim.give_back()
     except AnalysisError as error:
         log.warning("claim_left", stem=claim.stem, cause=str(error))
-    await in_thread(folder.remove)
+    await host.discard(folder)
 
 
 async def _still_ours(claims: Claims, folder: RunFolder) -> Claim | None:

@@ -15,7 +15,7 @@ from aioanalysis import __version__, logs
 from aioanalysis.aio import in_thread
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.errors import AnalysisError, JobFailure, MethodFailure, Missing, Unavailable
-from aioanalysis.interfaces import ExchangeStorage, Exit, Image, RunSpec, Runtime
+from aioanalysis.interfaces import ExchangeStorage, Exit, Image, RunSpec, WorkerRuntime
 from aioanalysis.methods import load_method
 from aioanalysis.settings import Settings
 from aioanalysis.worker.claims import Claim, cancel
@@ -41,13 +41,24 @@ class Host:
     """What all runs of one worker share."""
 
     storage: ExchangeStorage
-    runtime: Runtime
+    runtime: WorkerRuntime
     settings: Settings
     instance: Instance
 
     @property
     def worker(self) -> dict[str, str]:
         return {"id": self.instance.name, "host": self.instance.host, "version": __version__}
+
+    async def discard(self, folder: RunFolder) -> None:
+        """Delete a run's folder; what others own in it by way of the engine. What stays is logged."""
+        if await in_thread(folder.remove):
+            return
+        try:
+            await self.runtime.clear(folder.path)
+        except AnalysisError as error:
+            log.error("folder_left", path=str(folder.path), cause=str(error))
+        else:
+            await in_thread(folder.remove)
 
 
 class Run:

@@ -180,7 +180,7 @@ def remove_tree(path: Path) -> bool:
             problem = error
         else:
             return True
-    log.error("folder_not_removed", path=str(path), cause=str(problem))
+    log.warning("folder_not_removed", path=str(path), cause=str(problem))
     return False
 
 

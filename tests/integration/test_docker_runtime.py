@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from aioanalysis.domain.method import Limits
 from aioanalysis.errors import MethodFailure, Unavailable
 from aioanalysis.interfaces import Exit, MethodDirectory
 from aioanalysis.methods import load_method
+from aioanalysis.runtime.container import CLEARING, KIND_LABEL
 from aioanalysis.runtime.docker import DockerRuntime
 from aioanalysis.runtime.engine import Engine, open_engine
 from aioanalysis.runtime.images import Images, image_tag
@@ -335,6 +337,31 @@ async def test_what_a_run_leaves_can_be_taken_away(bench: Bench) -> None:
     assert (await bench.finish(run)).code == 0
     shutil.rmtree(job_dir)
     assert not job_dir.exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
+async def test_what_others_own_in_a_folder_is_cleared_by_root_and_nothing_outside_it(bench: Bench) -> None:
+    await bench.runtime.build(await load_method(METHODS, "noop", base_image=bench.base_image))
+    outside, folder = bench.folder / "outside", bench.folder / "folder"
+    (outside / "kept").mkdir(parents=True)
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b" / "file").touch()
+    (folder / "link").symlink_to(outside)
+    (folder / "a" / "link").symlink_to(outside)
+    for path in (folder / "a" / "b", folder / "a"):
+        os.chown(path, 4711, 4711)
+        path.chmod(0)
+    await bench.runtime.clear(folder)
+    assert list(folder.iterdir()) == []
+    assert (outside / "kept").is_dir()
+    await bench.runtime.clear(folder)
+    filters = {"filters": json.dumps({"label": [f"{KIND_LABEL}={CLEARING}"]}), "all": "1"}
+    assert await bench.engine.call("GET", "containers/json", params=filters) == []
+
+
+async def test_a_folder_that_cannot_be_cleared_is_told(bench: Bench) -> None:
+    with pytest.raises(Unavailable, match="cannot be cleared"):
+        await bench.runtime.clear(bench.folder / "none")
 
 
 # --- starting and ending ---------------------------------------------------------------------------------

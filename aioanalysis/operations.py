@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import uuid4
@@ -167,7 +167,7 @@ class Operations:
 
     async def save(self, job: Job, *, fence: int) -> Job:
         """Write a scheduler's decision; raises `Contested` or `Missing`: the next pass decides anew."""
-        return await self.jobs.replace(job, fence=fence)
+        return await self.jobs.replace(replace(job, last_updated=self.clock()), fence=fence)
 
     async def change(
         self, job_id: str, decide: Callable[[Job], Job | None], *, fence: int | None = None

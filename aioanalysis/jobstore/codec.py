@@ -14,6 +14,7 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from pydantic import TypeAdapter, ValidationError
 
 from aioanalysis.domain.job import Job, Tombstone, is_job_id
+from aioanalysis.domain.states import State
 from aioanalysis.domain.wrangling import MethodHealth
 from aioanalysis.errors import Damaged, Invalid, Misconfigured
 
@@ -64,12 +65,12 @@ def dump_job(job: Job) -> str:
         raise Invalid("the job holds a value that cannot be stored as JSON") from error
 
 
-def load_job(document: str, *, version: str, checked: float | None) -> Job:
-    """Read a document; `checked` is the score of the scheduler's last look. Raises `Damaged`."""
+def load_job(document: str, *, version: str, looked: datetime | None = None) -> Job:
+    """Read a document; `looked` is when the scheduler last looked at all unfinished. Raises `Damaged`."""
     job = _load(_jobs, document).job
     # nobody else has it yet, and `replace` would cost as much as all the rest: a pass reads thousands
     object.__setattr__(job, "version", version)
-    if checked is not None and (looked := moment(checked)) > job.last_updated:
+    if looked is not None and looked > job.last_updated and job.state is not State.COMPLETE:
         object.__setattr__(job, "last_updated", looked)
     return job
 

@@ -17,8 +17,7 @@ class Keys:
         jobs              zset     id by submission, every job
         jobs:<submitter>  zset     id by submission, one submitter's
         unfinished        zset     id by submission, every job that is not complete
-        checked           zset     id by the scheduler's last look (`last_updated`)
-        last_pass         string   when the scheduler last looked at all
+        last_pass         string   when the scheduler last looked at all that is unfinished (`last_updated`)
         token:<digest>    string   what a client's token stands for, expires
         attached:<id>:<n> string   a chunk of attached records, expires
         attached          zset     id of an attachment by its expiry (ms)
@@ -56,10 +55,6 @@ class Keys:
     @property
     def unfinished(self) -> str:
         return f"{self.prefix}unfinished"
-
-    @property
-    def checked(self) -> str:
-        return f"{self.prefix}checked"
 
     @property
     def last_pass(self) -> str:

@@ -23,7 +23,7 @@ from aioanalysis.jobstore.keys import Keys
 
 CHUNK: Final = 250  # some 5 ms of reading between two looks at the event loop
 PAGE_CHUNK: Final = 100
-UIDS_CHUNK: Final = 1_000
+FIELDS_CHUNK: Final = 1_000
 LOOK_MAX: Final = 5_000
 """Jobs that one call of `page` looks at; with rare matches a page may be short and yet have a cursor."""
 
@@ -44,7 +44,10 @@ class RedisJobStore:
         self._remove = client.register_script(scripts.REMOVE)
         self._look = client.register_script(scripts.READ)
         self._drop = client.register_script(scripts.DROP)
-        self._uids = client.register_script(scripts.UIDS)
+        self._fields = client.register_script(scripts.FIELDS)
+        self._passed = client.register_script(scripts.PASSED)
+        self._parsed: Mapping[str, Job] = {}
+        """What `unfinished` last gave: a job whose version is still the stored one is not read again."""
 
     async def create(self, job: Job, key: str) -> Job:
         keys, document = self._keys, codec.dump_job(job)
@@ -56,7 +59,6 @@ class RedisJobStore:
                     keys.jobs,
                     keys.submitter(job.submitter),
                     keys.unfinished,
-                    keys.checked,
                 ],
                 [
                     job.id,
@@ -66,7 +68,6 @@ class RedisJobStore:
                     self._seal.close(key, job_id=job.id, uid=job.uid),
                     codec.score(job.expires_at) // 1000,
                     codec.score(job.submitted_at),
-                    codec.score(job.last_updated),
                     _flag(job),
                     keys.records,
                     *self._told(job),
@@ -77,7 +78,7 @@ class RedisJobStore:
         version, found = stored
         if found == document:
             return replace(job, version=version)
-        return codec.load_job(found, version=version, checked=None)
+        return codec.load_job(found, version=version)
 
     async def get(self, job_id: str) -> Job | None:
         if not is_job_id(job_id):
@@ -123,7 +124,6 @@ class RedisJobStore:
                     keys.jobs,
                     keys.submitter(job.submitter),
                     keys.unfinished,
-                    keys.checked,
                 ],
                 [job.id, job.uid, job.version, codec.dump_tombstone(tombstone), *self._told(job)],
             )
@@ -133,20 +133,29 @@ class RedisJobStore:
     async def unfinished(self) -> tuple[Sequence[Job], Mapping[str, str]]:
         async with answering():
             ids = cast(list[str], await self._client.zrange(self._keys.unfinished, 0, -1))
-        jobs: list[Job] = []
-        damaged: dict[str, str] = {}
-        gone: list[str] = []
-        for chunk in _chunks(ids, CHUNK):
-            for job_id, found in zip(chunk, await self._read(chunk), strict=True):
-                if found is None:
-                    gone.append(job_id)
-                elif isinstance(found, Damaged):
-                    damaged[job_id] = str(found)
-                elif found.state is not State.COMPLETE:  # completed since the index was read
-                    jobs.append(found)
-            await asyncio.sleep(0)
-        await self._forget_ids(gone)
-        return jobs, damaged
+        found: dict[str, Job | Damaged | None] = {}
+        for chunk in _chunks(ids, FIELDS_CHUNK):
+            changed = []
+            for job_id, version in zip(chunk, await self._field("version", chunk), strict=True):
+                known = self._parsed.get(job_id)
+                if known is not None and known.version == version:
+                    found[job_id] = known
+                else:
+                    changed.append(job_id)
+            for part in _chunks(changed, CHUNK):
+                found |= zip(part, await self._read(part), strict=True)
+                await asyncio.sleep(0)
+        await self._forget_ids([job_id for job_id, job in found.items() if job is None])
+        jobs = {
+            job_id: job
+            for job_id in ids
+            # complete: since the index was read
+            if isinstance(job := found[job_id], Job) and job.state is not State.COMPLETE
+        }
+        self._parsed = jobs
+        return list(jobs.values()), {
+            job_id: str(problem) for job_id, problem in found.items() if isinstance(problem, Damaged)
+        }
 
     async def page(self, wanted: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
         place = codec.read_cursor(cursor) if cursor is not None else codec.NEWEST
@@ -168,9 +177,8 @@ class RedisJobStore:
 
     async def uids(self, job_ids: Collection[str]) -> Mapping[str, str]:
         found: dict[str, str] = {}
-        for chunk in _chunks(job_ids, UIDS_CHUNK):
-            async with answering():
-                uids: list[str | None] = await self._uids([], [self._keys.records, *chunk])
+        for chunk in _chunks(job_ids, FIELDS_CHUNK):
+            uids = await self._field("uid", chunk)
             found |= {job_id: uid for job_id, uid in zip(chunk, uids, strict=True) if uid is not None}
         return found
 
@@ -182,15 +190,9 @@ class RedisJobStore:
             raise Missing(f"job {job_id} is not there")
         return self._seal.open(sealed, job_id=job_id, uid=uid)
 
-    async def checked(self, job_ids: Collection[str], at: datetime) -> None:
-        moment = codec.score(at)
-        pipeline = self._client.pipeline(transaction=False)
-        for chunk in _chunks(job_ids, 5_000):
-            # XX: a job removed meanwhile stays away; GT: a late repeat takes nothing back
-            pipeline.zadd(self._keys.checked, dict.fromkeys(chunk, moment), xx=True, gt=True)
-        pipeline.set(self._keys.last_pass, moment)
+    async def checked(self, at: datetime) -> None:
         async with answering():
-            await pipeline.execute()
+            await self._passed([self._keys.last_pass], [codec.score(at)])
 
     async def last_pass(self) -> datetime | None:
         async with answering():
@@ -253,8 +255,15 @@ class RedisJobStore:
 
     async def _read(self, ids: Sequence[str]) -> list[Job | Damaged | None]:
         async with answering():
-            answer: list[str | None] = await self._look([self._keys.checked], [self._keys.records, *ids])
-        return [_job(*answer[at : at + 3]) for at in range(0, len(answer), 3)]
+            answer: list[str | None] = await self._look([self._keys.last_pass], [self._keys.records, *ids])
+        looked = codec.moment(float(answer[0])) if answer[0] else None
+        return [_job(answer[at], answer[at + 1], looked) for at in range(1, len(answer), 2)]
+
+    async def _field(self, name: str, ids: Sequence[str]) -> list[str | None]:
+        """One field of each record, empty where it cannot be read, None where there is no record."""
+        async with answering():
+            found: list[str | None] = await self._fields([], [self._keys.records, name, *ids])
+        return found
 
     async def _readable(self, ids: Sequence[str], index: str) -> list[Job | None]:
         """The jobs that can be read; damaged ones are logged, those that have gone leave the index."""
@@ -297,7 +306,7 @@ class RedisJobStore:
             count *= 2  # that many were submitted in one microsecond
 
     async def _forget_ids(self, ids: Sequence[str], *indexes: str) -> None:
-        every = {self._keys.jobs, self._keys.unfinished, self._keys.checked, *indexes}
+        every = {self._keys.jobs, self._keys.unfinished, *indexes}
         try:
             for chunk in _chunks(ids, 1_000):
                 async with answering():
@@ -306,13 +315,13 @@ class RedisJobStore:
             log.warning("index_not_pruned", problem=str(error))
 
 
-def _job(version: str | None, document: str | None, checked: str | None) -> Job | Damaged | None:
+def _job(version: str | None, document: str | None, looked: datetime | None) -> Job | Damaged | None:
     if version is None and document is None:
         return None
     if version is None or document is None:
         return Damaged("record: not a hash with version and document")
     try:
-        return codec.load_job(document, version=version, checked=None if checked is None else float(checked))
+        return codec.load_job(document, version=version, looked=looked)
     except Damaged as error:
         return error
 

@@ -30,8 +30,8 @@ CREATE: Final = (
     _LIST
     + _TELL
     + """
--- KEYS record, tombstones, jobs, submitter's, unfinished, checked
--- ARGV id, uid, version, doc, sealed key, expires_at (ms), submission, last look, unfinished, record prefix
+-- KEYS record, tombstones, jobs, submitter's, unfinished
+-- ARGV id, uid, version, doc, sealed key, expires_at (ms), submission, unfinished, record prefix
 --      events, submitter, title, state
 local id, uid, version, doc, sealed, expires_at = unpack(ARGV, 1, 6)
 local stored = redis.call('HMGET', KEYS[1], 'uid', 'version', 'doc')
@@ -40,17 +40,16 @@ if stored[1] then return {'taken'} end
 if redis.call('HEXISTS', KEYS[2], uid) == 1 then return {'removed'} end
 for _, index in ipairs({KEYS[3], KEYS[4]}) do
   for _, old in ipairs(redis.call('ZRANGE', index, 0, 9)) do
-    if redis.call('EXISTS', ARGV[10] .. old) == 0 then redis.call('ZREM', index, old) end
+    if redis.call('EXISTS', ARGV[9] .. old) == 0 then redis.call('ZREM', index, old) end
   end
 end
 list(KEYS[3], ARGV[7], id, expires_at)
 list(KEYS[4], ARGV[7], id, expires_at)
-list(KEYS[6], ARGV[8], id, expires_at)
-if ARGV[9] == '1' then list(KEYS[5], ARGV[7], id, expires_at) end
+if ARGV[8] == '1' then list(KEYS[5], ARGV[7], id, expires_at) end
 redis.call('HSET', KEYS[1], 'uid', uid, 'version', version, 'doc', doc, 'key', sealed,
            'expires_at', expires_at)
 redis.call('PEXPIREAT', KEYS[1], expires_at)
-tell(ARGV[11], 'created', id, unpack(ARGV, 12, 14))
+tell(ARGV[10], 'created', id, unpack(ARGV, 11, 13))
 return {'done', version, doc}
 """
 )
@@ -100,8 +99,9 @@ return 'done'
 )
 
 READ: Final = """
--- KEYS checked  ARGV record prefix, ids...: version, doc and last look of each, nil where there is none
-local found = {}
+-- KEYS last pass  ARGV record prefix, ids...
+-- when that was, then version and doc of each; nil where there is none
+local found = {redis.call('GET', KEYS[1])}
 for i = 2, #ARGV do
   local row = redis.pcall('HMGET', ARGV[1] .. ARGV[i], 'version', 'doc')
   if row.err then
@@ -110,24 +110,32 @@ for i = 2, #ARGV do
   end
   found[#found + 1] = row[1]
   found[#found + 1] = row[2]
-  found[#found + 1] = redis.call('ZSCORE', KEYS[1], ARGV[i])
 end
 return found
 """
 
-UIDS: Final = """
--- ARGV record prefix, ids...: the uid of each, '' where it cannot be read, nil where there is no record
+FIELDS: Final = """
+-- ARGV record prefix, field, ids...
+-- that field of each, '' where it cannot be read, nil where there is no record
 local found = {}
-for i = 2, #ARGV do
-  local uid = redis.pcall('HGET', ARGV[1] .. ARGV[i], 'uid')
-  if type(uid) == 'table' then
-    if not string.find(uid.err, 'WRONGTYPE', 1, true) then return uid end
-    uid = ''
+for i = 3, #ARGV do
+  local value = redis.pcall('HGET', ARGV[1] .. ARGV[i], ARGV[2])
+  if type(value) == 'table' then
+    if not string.find(value.err, 'WRONGTYPE', 1, true) then return value end
+    value = ''
   end
-  if not uid and redis.call('EXISTS', ARGV[1] .. ARGV[i]) == 1 then uid = '' end
-  found[#found + 1] = uid
+  if not value and redis.call('EXISTS', ARGV[1] .. ARGV[i]) == 1 then value = '' end
+  found[#found + 1] = value
 end
 return found
+"""
+
+PASSED: Final = """
+-- KEYS last pass  ARGV its moment: a late repeat takes nothing back
+if tonumber(ARGV[1]) > tonumber(redis.call('GET', KEYS[1]) or '0') then
+  redis.call('SET', KEYS[1], ARGV[1])
+end
+return 'done'
 """
 
 DROP: Final = """

@@ -99,7 +99,7 @@ class Scheduler:
 
     async def _term(self, holding: Holding, stop: asyncio.Event) -> None:
         async with Tasks() as tasks:
-            passes = self._passes(holding, tasks)
+            passes = self.passes(holding, tasks)
             pace = Pace(self._cadence)
             while not stop.is_set() and not holding.lost:
                 full = pace.full_is_due()
@@ -120,7 +120,8 @@ class Scheduler:
                 if await self._wait(pace.interval(), holding, stop):
                     pace.rung()
 
-    def _passes(self, holding: Holding, tasks: Tasks) -> Passes:
+    def passes(self, holding: Holding, tasks: Tasks) -> Passes:
+        """The passes of one term of office; packages are made in `tasks`."""
         cadence = self._cadence
         observer = Observer(self._operations.storage, grace_seconds=cadence.lease_grace_seconds)
         performer = Performer(

@@ -77,7 +77,7 @@ class Passes:
 
     async def run(self, *, full: bool) -> PassSummary:
         """One pass. Raises `Unavailable` when job store or storage cannot be observed; nothing is lost."""
-        began = time.monotonic()
+        began, began_at = time.monotonic(), self._operations.clock()
         jobs, damaged = await self._jobs.unfinished()
         for job_id, problem in damaged.items():
             log.error("job_damaged", job_id=job_id, problem=problem)
@@ -99,7 +99,7 @@ class Passes:
         changes = _changes(jobs, work)
         await self._wrangler.review(changes, jobs, full=full)
         admitted = self._admit([job for job in jobs if job.id not in moved], seen, now)
-        await self._jobs.checked([job.id for job in jobs], now)
+        await self._jobs.checked(began_at)
         await self._progress.look(jobs, without=moved)
         await self._forecaster.review(changes, jobs, seen, now, busy=self._packager.busy, full=full)
         live = bool(

@@ -166,7 +166,7 @@ async def test_no_update_extends_or_drops_the_expiry(
     assert await raw.pexpiretime(f"{prefix}job:{job.id}") == expected
     changed = await store.replace(replace(job, expires_at=job.expires_at + timedelta(days=1)))
     changed = await store.replace(replace(changed, state=State.COMPLETE))
-    await store.checked([job.id], datetime.now(UTC))
+    await store.checked(datetime.now(UTC))
     assert await raw.pexpiretime(f"{prefix}job:{job.id}") == expected
 
 
@@ -177,7 +177,7 @@ async def test_an_expired_job_is_nowhere_and_no_late_write_brings_it_back(
     await raw.pexpire(f"{prefix}job:{job.id}", 0)
     with pytest.raises(Missing):
         await store.replace(replace(job, record_count=1))
-    await store.checked([job.id], datetime.now(UTC))
+    await store.checked(datetime.now(UTC))
     with pytest.raises(Missing):
         await store.key(job.id)
     assert await store.get(job.id) is None
@@ -215,9 +215,7 @@ async def test_every_index_expires_with_its_last_job(
         for key, (_, expiry) in (await keyspace(raw, prefix)).items()
         if "job:" not in key and key != "events"
     }
-    assert expiries == dict.fromkeys(
-        ("jobs", "jobs:ann", "unfinished", "checked"), codec.score(last.expires_at) // 1000
-    )
+    assert expiries == dict.fromkeys(("jobs", "jobs:ann", "unfinished"), codec.score(last.expires_at) // 1000)
 
 
 # --- compare and set ---
@@ -412,22 +410,61 @@ async def test_a_document_of_another_version_of_the_service_reads_on(
     assert found == replace(job, history=())
 
 
-async def test_checked_sets_last_updated_of_the_jobs_that_are_there(
-    store: adapter.RedisJobStore, raw: Any, prefix: str
+async def test_a_pass_is_the_last_look_at_every_unfinished_job_that_was_there(
+    store: adapter.RedisJobStore,
 ) -> None:
-    one, two, gone = [await store.create(make_job(), KEY) for _ in range(3)]
-    await store.remove(gone, make_tombstone(gone))
     at = datetime.now(UTC) + timedelta(seconds=5)
-    await store.checked([one.id, gone.id], at)
-    await store.checked([one.id], at - timedelta(seconds=1))  # a repeat that comes late
-    await store.checked([], at)
-    found = {job.id: job.last_updated for job in (await store.unfinished())[0]}
-    assert found == {one.id: at, two.id: two.last_updated}
-    again = await store.get(one.id)
+    before = await store.create(make_job(), KEY)
+    done = await store.create(make_job(state=State.COMPLETE), KEY)
+    after = await store.create(make_job(submitted_at=at + timedelta(seconds=1)), KEY)
+    await store.checked(at)
+    await store.checked(at - timedelta(seconds=1))  # a repeat that comes late
+    page = await store.page(JobFilter(), limit=5)
+    assert {job.id: job.last_updated for job in page.jobs} == {
+        before.id: at,
+        done.id: done.last_updated,
+        after.id: after.last_updated,
+    }
+    again = await store.get(before.id)
     assert again is not None
     assert again.last_updated == at
-    assert again.version == one.version
-    assert set(await raw.zrange(f"{prefix}checked", 0, -1)) == {one.id, two.id}
+    assert again.version == before.version
+    assert await store.last_pass() == at
+
+
+async def test_of_the_unfinished_only_those_are_read_again_that_have_changed(
+    far: RedisParts, store: adapter.RedisJobStore, proxy: FaultProxy
+) -> None:
+    jobs = [await store.create(make_job(), KEY) for _ in range(20)]
+    first, _ = await far.store.unfinished()
+    changed = await store.replace(replace(jobs[3], record_count=5))
+    before = len(proxy.requests)
+    second, damaged = await far.store.unfinished()
+    index, versions, read = proxy.requests[before:]
+    assert index.startswith("ZRANGE")
+    assert all(job.id in versions for job in jobs)
+    assert [job.id for job in jobs if job.id in read] == [changed.id]
+    assert [one is two for one, two in zip(first, second, strict=True)] == [n != 3 for n in range(20)]
+    assert second[3] == changed
+    assert damaged == {}
+
+
+async def test_what_has_happened_to_unfinished_jobs_since_they_were_last_read_is_seen(
+    far: RedisParts, store: adapter.RedisJobStore, raw: Any, prefix: str
+) -> None:
+    kept, gone, done, broken, expired = [await store.create(make_job(), KEY) for _ in range(5)]
+    assert len((await far.store.unfinished())[0]) == 5
+    await store.remove(gone, make_tombstone(gone))
+    done = await store.replace(replace(done, state=State.COMPLETE))
+    await raw.delete(f"{prefix}job:{broken.id}")
+    await raw.set(f"{prefix}job:{broken.id}", "a string", ex=100)
+    await raw.pexpire(f"{prefix}job:{expired.id}", 0)
+    new = await store.create(make_job(id=gone.id), KEY)  # ids recur
+    found, damaged = await far.store.unfinished()
+    assert list(found) == [kept, new]
+    assert set(damaged) == {broken.id}
+    await store.replace(replace(done, state=State.FAILED))
+    assert ids((await far.store.unfinished())[0]) == [kept.id, done.id, new.id]
 
 
 async def test_a_pass_over_hundreds_of_jobs_is_a_handful_of_requests_and_never_a_scan(
@@ -437,10 +474,10 @@ async def test_a_pass_over_hundreds_of_jobs_is_a_handful_of_requests_and_never_a
     await far.store.unfinished()  # connects
     before = len(proxy.requests)
     found, _ = await far.store.unfinished()
-    await far.store.checked(ids(found), datetime.now(UTC))
+    await far.store.checked(datetime.now(UTC))
     requests = proxy.requests[before:]
     assert len(found) == len(jobs)
-    assert len(requests) <= 6
+    assert len(requests) <= 3
     assert not [r for r in requests if r.split()[0] in {"SCAN", "KEYS", "SMEMBERS", "HGETALL"}]
 
 
@@ -460,7 +497,7 @@ async def _submit(store: adapter.RedisJobStore, count: int, **changes: Any) -> l
 async def test_uids_are_told_of_the_jobs_that_are_there_readable_or_not(
     store: adapter.RedisJobStore, raw: Any, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adapter, "UIDS_CHUNK", 2)
+    monkeypatch.setattr(adapter, "FIELDS_CHUNK", 2)
     jobs = [await store.create(make_job(), KEY) for _ in range(5)]
     whole, fragment, wrong = jobs[:3], jobs[3], jobs[4]
     await raw.hdel(f"{prefix}job:{fragment.id}", "uid")
@@ -672,7 +709,7 @@ async def _life(store: adapter.RedisJobStore, job: Job, around: Callable[[Call],
     queued = replace(created, state=State.QUEUED, state_changed_at=at)
     queued = await around(lambda: store.replace(queued, fence=7))
     assert await around(lambda: store.get(job.id)) == queued
-    await around(lambda: store.checked([job.id, other.id], at))
+    await around(lambda: store.checked(at))
     jobs, damaged = await around(lambda: store.unfinished())
     assert (ids(jobs), damaged) == ([job.id, other.id], {})
     assert await around(lambda: store.key(job.id)) == KEY
@@ -746,7 +783,7 @@ async def test_a_server_that_never_answers_is_unavailable_within_five_seconds(
         lambda: far.store.unfinished(),
         lambda: far.store.page(JobFilter(), limit=3),
         lambda: far.store.key(job.id),
-        lambda: far.store.checked([job.id], job.submitted_at),
+        lambda: far.store.checked(job.submitted_at),
         lambda: far.store.tombstones(),
         lambda: far.store.forget(make_tombstone(job)),
         far.check,

@@ -1,0 +1,13 @@
+"""The goals that are measured, in the order in which they are: each a function that gives findings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+from tests.bench import passes
+from tests.bench.measuring import Bench, Finding
+
+GOALS: Final[dict[str, Callable[[Bench], AsyncIterator[Finding]]]] = {
+    "P6": passes.measure,
+}

@@ -10,6 +10,7 @@ from typing import Final
 
 from aioanalysis import logs
 from aioanalysis.api.context import Gauge
+from aioanalysis.counting import counted
 from aioanalysis.domain.exchange import Container
 from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Misconfigured
@@ -30,6 +31,9 @@ from aioanalysis.scheduler.loop import Cadence, Scheduler
 from aioanalysis.settings import PREFIX, Settings
 
 Check = Callable[[], Awaitable[str]]
+JOB_STORE: Final = "job store"
+STORAGE: Final = "storage"
+RECORD_STORE: Final = "record store"
 MISSED_PASSES: Final = 3
 log = logs.get()
 
@@ -49,6 +53,7 @@ class Service:
     passes: PassLog
     scheduler: Scheduler
     checks: Mapping[str, Check]
+    faults: Counter[str]
 
     async def check(self) -> None:
         """Say what each part is; raises `Misconfigured` or `Unavailable` for the first that is not there."""
@@ -58,7 +63,7 @@ class Service:
     async def ready(self) -> Mapping[str, str | None]:
         """Each part with what is wrong with it, or None."""
         answers: dict[str, str | None] = {}
-        for part in ("job store", "storage"):
+        for part in (JOB_STORE, STORAGE):
             try:
                 await self.checks[part]()
                 answers[part] = None
@@ -70,12 +75,19 @@ class Service:
     async def gauges(self) -> Sequence[Gauge]:
         """Figures of scheduler and queue for /metrics; a part that does not answer leaves its own out."""
         found: list[Gauge] = []
-        for look in (self._jobs_by_state, self._pass_age, self._queue_length):
+        for look in (self._faults, self._jobs_by_state, self._pass_age, self._queue_length):
             try:
                 found += await look()
             except AnalysisError as error:
                 log.warning("gauges_missing", error=str(error))
         return found
+
+    async def _faults(self) -> Sequence[Gauge]:
+        text = "Calls of a part that failed for no fault of the caller, since the process began."
+        return [
+            Gauge("faults_total", self.faults[part], text, {"part": part}, "counter")
+            for part in (STORAGE, RECORD_STORE)
+        ]
 
     async def _jobs_by_state(self) -> Sequence[Gauge]:
         jobs, damaged = await self.operations.jobs.unfinished()
@@ -146,6 +158,9 @@ async def open_service(
         open_record_store(settings) as records,
         open_identity(settings) as identity,
     ):
+        faults: Counter[str] = Counter()
+        storage = counted(storage, STORAGE, faults)
+        records = counted(records, RECORD_STORE, faults)
         operations = Operations(
             redis.store,
             storage,
@@ -176,7 +191,8 @@ async def open_service(
                 _cadence(settings),
                 packaged=packaged,
             ),
-            checks={"job store": redis.check, "storage": storage.check, "record store": records.check},
+            checks={JOB_STORE: redis.check, STORAGE: storage.check, RECORD_STORE: records.check},
+            faults=faults,
         )
 
 

@@ -92,7 +92,16 @@ async def test_the_metrics_tell_what_is_the_case(quick: Deployment, session: aio
     assert found['jobs{state="waiting"}'] == 2
     assert found["queue_packages"] == 10
     assert found["jobs_damaged"] == 0
+    assert found['faults_total{part="storage"}'] == found['faults_total{part="record store"}'] == 0
     assert 0 <= found["pass_age_seconds"] < 30
     assert 0 < found["pass_seconds"] < 30
     assert found["http_downloads"] == 0
     assert found['http_requests_total{method="POST",route="/v1/jobs",status="201"}'] == 13
+    results = quick.folder / "storage" / "results"
+    results.rename(results.with_name("away"))
+
+    async def told() -> bool:
+        return (await metrics())['faults_total{part="storage"}'] > 0
+
+    await eventually(told, within=30)
+    results.with_name("away").rename(results)

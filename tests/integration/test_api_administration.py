@@ -23,7 +23,6 @@ from aioanalysis.domain.exchange import (
     RunMark,
     attempt_name,
     claim_name,
-    control_name,
     package_name,
     progress_name,
     result_name,
@@ -45,6 +44,7 @@ from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.apiserver import Api, open_api, stem_of
 from tests.support.packages import names_in, new_stem
 from tests.support.storages import AzureBackend, Backend, DirectoryBackend, lease_id
+from tests.support.storedfiles import fill, put, sign
 from tests.support.waiting import eventually
 
 SWEEP = "/v1/orphans/sweep"
@@ -81,12 +81,6 @@ async def plain(redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Ap
         yield api
 
 
-async def put(
-    storage: ExchangeStorage, name: str, container: Container = Container.RESULTS, **metadata: str
-) -> None:
-    await storage.write(container, name, b"content", metadata=metadata)
-
-
 async def orphans_of(api: Api) -> Mapping[str, str]:
     """The orphans by place, each with its reason, as they are now."""
     api.app[orphans.STOCK].drop()
@@ -115,22 +109,6 @@ async def test_all_of_it_is_for_administrators_and_the_system_token(
 
 
 # --- workers ---
-
-
-def sign(worker: str, **changes: Any) -> bytes:
-    body = {
-        "worker": worker,
-        "host": "node-1",
-        "service_version": "0.1.0",
-        "runtime": {"name": "docker", "engine": "Docker 29"},
-        "state": "running",
-        "slots": 2,
-        "running": [],
-        "methods": [{"title": "noop", "version": "1", "digest": "d"}],
-        "disk": {"free_bytes": 10, "reserve_bytes": 5},
-        "started_at": datetime.now(UTC).isoformat(),
-    }
-    return json.dumps({**body, **changes}).encode()
 
 
 async def test_workers_are_told_with_what_they_run_and_whether_they_live(api: Api) -> None:
@@ -316,33 +294,6 @@ async def test_one_who_leaves_takes_a_value_from_nobody_and_a_close_ends_its_mak
 
 
 # --- orphans ---
-
-
-def kinds_of(stem: str) -> list[tuple[Container, str]]:
-    """One file of every kind that a job can have."""
-    job = stem.split("-")[0]
-    return [
-        (Container.QUEUE, package_name(stem)),
-        *(
-            (Container.RESULTS, name)
-            for name in (
-                claim_name(stem),
-                *(result_name(stem, ending) for ending in Ending),
-                *(sidecar_name(stem, ending) for ending in Ending),
-                control_name(stem),
-                progress_name(stem),
-                attempt_name(stem, 1, ".failed.zip"),
-                attempt_name(stem, 1, ".failed.metadata.json"),
-                snapshot_name(job),
-            )
-        ),
-    ]
-
-
-async def fill(storage: ExchangeStorage, stem: str, **metadata: str) -> set[str]:
-    """Write them all; their places."""
-    await asyncio.gather(*(put(storage, name, container, **metadata) for container, name in kinds_of(stem)))
-    return {f"{container}/{name}" for container, name in kinds_of(stem)}
 
 
 async def places(api: Api) -> set[str]:

@@ -42,7 +42,7 @@ export function Chart({ title, description, buckets, series, bars, ticks, column
       </ul>
     </figcaption>
     <div ref=${ref}>
-      <svg class="chart" viewBox=${`0 0 ${width} ${HEIGHT}`} width=${width} height=${HEIGHT} role="img" aria-labelledby=${`${id}-t ${id}-d`}>
+      <svg class="chart" viewBox=${`0 0 ${width} ${HEIGHT}`} width=${width} height=${HEIGHT} role="img" aria-labelledby=${`${id}-t`} aria-describedby=${`${id}-d`}>
         <title id=${`${id}-t`}>${title}</title>
         <desc id=${`${id}-d`}>${description}</desc>
         ${marks.map(

@@ -6,10 +6,10 @@ import { number } from "../format.js";
 
 /**
  * `useLoad` of a GET, loaded again when `query` changes (what there was stays until then), and after events of
- * `kinds`, at most once in `milliseconds`. Nothing is asked for while the page is hidden; when it is seen again,
- * once.
+ * `kinds`, at most once in `milliseconds`; what no event tells of, `every` so many milliseconds besides. Nothing
+ * is asked for while the page is hidden; when it is seen again, once.
  */
-export function useLive(path, query, { kinds = ["job"], milliseconds = 3000 } = {}) {
+export function useLive(path, query, { kinds = ["job"], milliseconds = 3000, every = 0 } = {}) {
   const loaded = useLoad((signal) => call("GET", path, { query, signal }), [path]);
   const { reload } = loaded;
   const asked = JSON.stringify(query);
@@ -31,6 +31,10 @@ export function useLive(path, query, { kinds = ["job"], milliseconds = 3000 } = 
     if (kind === "reset" || kinds.includes(kind)) soon();
   });
   useEffect(() => {
+    const timer = every && setInterval(soon, every);
+    return () => clearInterval(timer);
+  }, [soon, every]);
+  useEffect(() => {
     const seen = () => {
       if (document.hidden || !stale.current) return;
       stale.current = false;
@@ -41,6 +45,9 @@ export function useLive(path, query, { kinds = ["job"], milliseconds = 3000 } = 
   }, [reload]);
   return loaded;
 }
+
+/** Workers are known by their signs of life, which are no events. */
+export const SIGNS = 15_000;
 
 /** "1 analysis", "3 analyses". */
 export const analyses = (value) => `${number(value, 0)} ${value === 1 ? "analysis" : "analyses"}`;

@@ -6,14 +6,14 @@ import { link } from "../router.js";
 import { STATES } from "../states.js";
 import { Empty, Icon, Loaded, Time } from "../ui.js";
 import { Chart, roundTicks, timeTicks } from "./charts.js";
-import { analyses, useLive } from "./live.js";
+import { SIGNS, analyses, useLive } from "./live.js";
 
 const HOURS = { 1: "1 hour", 3: "3 hours", 6: "6 hours", 12: "12 hours", 24: "1 day" };
 
 export function Overview() {
   const [hours, setHours] = useState(matchMedia("(max-width: 44rem)").matches ? "6" : "3");
   const statistics = useLive("/v1/statistics", { hours }, { milliseconds: 5000 });
-  const workers = useLive("/v1/workers", {}, { milliseconds: 5000 });
+  const workers = useLive("/v1/workers", {}, { milliseconds: 5000, every: SIGNS });
   return html`<${Loaded} of=${statistics} what="Counting the analyses">
     ${(data) =>
       data.jobs === 0

@@ -4,7 +4,7 @@ import { html } from "../dom.js";
 import { bytes, count } from "../format.js";
 import { link } from "../router.js";
 import { Empty, Icon, Loaded, Time } from "../ui.js";
-import { Meter, useLive } from "./live.js";
+import { Meter, SIGNS, useLive } from "./live.js";
 
 const WORDS = {
   running: { label: "At work", shape: "tick", look: "complete" },
@@ -15,7 +15,7 @@ const WORDS = {
 const SILENT = { label: "Not seen lately", shape: "alert", look: "failed" };
 
 export function Workers() {
-  const list = useLive("/v1/workers", {}, { kinds: ["job", "progress"], milliseconds: 2500 });
+  const list = useLive("/v1/workers", {}, { kinds: ["job", "progress"], milliseconds: 2500, every: SIGNS });
   return html`<${Loaded} of=${list} what="Looking for workers">
     ${({ workers: found, unreadable }) => {
       const workers = found.toSorted((one, other) => one.worker.localeCompare(other.worker));

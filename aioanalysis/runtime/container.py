@@ -138,7 +138,10 @@ def exit_of(facts: Mapping[str, Any], *, engine_was_away: bool = False) -> Exit 
     if oom:
         told.append("The engine tells of a process killed for memory.")
     elif code in {137, 143}:
-        told.append(f"The container was ended by signal {code - 128} from outside, not for memory.")
+        told.append(
+            f"The container was ended by signal {code - 128} from outside, not for memory:"
+            " its engine was stopped, or somebody stopped it."
+        )
     elif code in {125, 126, 127}:  # the orchestrator has no such codes
         told.append("The image's entry point could not be run.")
     if engine_was_away:

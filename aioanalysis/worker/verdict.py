@@ -119,7 +119,8 @@ def _told(report: Report, ended: Exit, said: str) -> JobError:
         return _error(Reason.METHOD, f"{said}: the method's directory is at fault", report, ended)
     if report.exit_code == LEASE_CODE:
         return _error(Reason.CONTAINER, f"{said}: the worker gave no sign of life", report, ended)
-    return _error(Reason.CONTAINER, said, report, ended)
+    detail = f": {ended.detail}" if ended.detail else ""
+    return _error(Reason.CONTAINER, f"{said}{detail}", report, ended)
 
 
 def _out_of_memory(ended: Exit, report: Report) -> bool:

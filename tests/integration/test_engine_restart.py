@@ -17,12 +17,16 @@ import psutil
 import pytest
 
 from aioanalysis.domain.method import Limits, Method
+from aioanalysis.domain.outcomes import Reason
 from aioanalysis.interfaces import Image, MethodDirectory
 from aioanalysis.runtime.docker import DockerRuntime
 from aioanalysis.runtime.engine import open_engine
 from aioanalysis.runtime.images import Images
+from tests.support.packages import enqueue, new_stem
 from tests.support.runs import job_directory, run_spec
 from tests.support.servers import Server
+from tests.support.waiting import eventually
+from tests.support.workers import worker_parts
 
 SECONDS = 6
 
@@ -128,3 +132,35 @@ async def test_a_run_is_waited_for_through_a_restart_of_the_engine(
         assert ended.code in {137, 143, 255}
         assert "signal" in ended.detail or "away" in ended.detail
     await runtime.remove(run)
+
+
+def load_base_image(engine: OwnEngine, docker_engine: str, name: str) -> None:
+    save = subprocess.Popen(["docker", "--host", docker_engine, "save", name], stdout=subprocess.PIPE)
+    with save:
+        load = ["docker", "--host", engine.address, "load"]
+        done = subprocess.run(load, stdin=save.stdout, capture_output=True, timeout=120)
+    assert (save.returncode, done.returncode) == (0, 0), done.stderr
+
+
+async def test_a_worker_goes_on_through_a_restart_of_its_engine(
+    own_engine: OwnEngine, docker_engine: str, base_image: str, tmp_path: Path
+) -> None:
+    """What the run comes to depends on the engine's set-up; the next one completes in any case."""
+    await asyncio.to_thread(load_base_image, own_engine, docker_engine, base_image)
+    settings = {"runtime": "docker", "docker_host": own_engine.address, "base_image": base_image}
+    async with worker_parts(tmp_path, **settings, build_network="none") as parts, parts.worker():
+        stem = await enqueue(parts.storage, new_stem("slow"), seconds=8)
+        job = parts.settings.data_dir / "worker/w/runs"
+        await eventually(lambda: list(job.glob("*/job/progress.json")), within=60, every=0.1)
+        await asyncio.to_thread(own_engine.stop)
+        await asyncio.to_thread(own_engine.start)
+        after = await enqueue(parts.storage)
+        sidecar = await parts.ended(stem, within=90)
+        if own_engine.live_restore:
+            assert sidecar.error is None
+        else:
+            assert sidecar.error is not None
+            assert sidecar.error.reason is Reason.CONTAINER
+            assert re.search("engine was (stopped|away)", sidecar.error.message)
+        assert (await parts.ended(after, within=90)).error is None
+        assert await parts.runtime.check()

@@ -82,6 +82,12 @@ CASES: dict[str, tuple[Exit, Report, Reason | None, str]] = {
     "full disk": (Exit(code=73), Report(), Reason.DISK, "could not be written"),
     "no sign of life": (Exit(code=75), report(75, "lease"), Reason.CONTAINER, "sign of life"),
     "terminated": (Exit(code=143), report(143, "terminated"), Reason.CONTAINER, "143"),
+    "ended by its engine": (
+        Exit(code=143, detail="its engine was stopped"),
+        report(143, "terminated"),
+        Reason.CONTAINER,
+        "code 143: its engine was stopped",
+    ),
     "a forged status": (Exit(code=137), report(0, "complete"), Reason.CONTAINER, "137"),
 }
 

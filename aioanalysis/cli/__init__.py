@@ -7,12 +7,12 @@ its parts cannot be reached; 130 stopped by Ctrl-C.
 from __future__ import annotations
 
 import sys
-from typing import Final
+from typing import Any, Final, cast
 
 import typer
 
 from aioanalysis.cli.commands import COMMANDS
-from aioanalysis.cli.lazy import LazyGroup
+from aioanalysis.cli.lazy import LazyGroup, Stopped
 from aioanalysis.cli.options import choose
 from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
 
@@ -39,7 +39,18 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        app()
+        code = app(standalone_mode=False) or 0
+        if code == STOPPED:  # typer's own answer to Ctrl-C
+            raise Stopped("stopped")
+        sys.exit(code)
+    except USAGE_ERRORS as error:
+        sys.exit(_say_usage(error))
+    except Stopped as stopped:
+        print(f"\raioanalysis: {stopped}", file=sys.stderr)
+        sys.exit(STOPPED)
+    except typer.Abort:
+        print("aioanalysis: nothing was done", file=sys.stderr)
+        sys.exit(1)
     except Misconfigured as error:
         sys.exit(_say(error, 2))
     except Unavailable as error:
@@ -48,13 +59,28 @@ def main() -> None:
         sys.exit(_say(error, 1))
 
 
+STOPPED: Final = 130
+USAGE_ERRORS = cast(tuple[type[Exception], ...], typer.BadParameter.__bases__)
+"""click's UsageError, which typer has under no public name."""
 HINTS: Final = {
     401: "sign in with `aioanalysis login`",
     404: "`aioanalysis jobs` lists yours",
 }
 
 
+def _say_usage(error: Any) -> int:
+    """In one line, too; but what is left to say where no command is given is the help."""
+    if error.ctx is not None and not error.ctx.args and type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+    else:
+        path = error.ctx.command_path if error.ctx else "aioanalysis"
+        text = error.format_message().removeprefix("Invalid value: ").rstrip(".")
+        print(f"aioanalysis: {text} - see `{path} --help`", file=sys.stderr)
+    return int(error.exit_code)
+
+
 def _say(error: AnalysisError, code: int) -> int:
     hint = HINTS.get(getattr(error, "status", 0))
-    print(f"aioanalysis: {error}{f' - {hint}' if hint else ''}", file=sys.stderr)
+    text = " - ".join(filter(None, (str(error).rstrip("."), hint)))
+    print(f"aioanalysis: {text}", file=sys.stderr)
     return code

@@ -18,7 +18,6 @@ from aioanalysis.cli.output import console, print_json
 from aioanalysis.cli.session import LONG_PATIENCE_SECONDS, with_service
 from aioanalysis.cli.watching import print_end, stage_text
 from aioanalysis.client import AnalysisClient, JobSummaryJson
-from aioanalysis.errors import Invalid
 
 COLUMNS: Final = (
     Column("id", keep=9),
@@ -113,12 +112,13 @@ def show(
     hidden = {"history", "error", "usage", "frames", "attempts", "links", "why", "progress"}
     for name, value in job.items():
         if name not in hidden and value not in (None, [], {}, False):
-            console.print(f"{name:17}", _plain(value), markup=False, highlight=False)
+            runs.print_field(name, _plain(value))
     if job["why"]:
-        console.print(f"{'why':17}", _why(job["why"]), markup=False, highlight=False)
+        runs.print_field("why", _why(job["why"]))
     runs.print_runs(job)
     for event in job["history"]:
-        console.print(f"  {event['at']}  {event['event']}: {event['from']} → {event['to']}", markup=False)
+        change = f"{event['from'] or 'new'} → {event['to']}"
+        console.print(f"  {event['at']}  {event['event']}: {change}", markup=False, soft_wrap=True)
     if job["error"]:
         print_end(job)
 
@@ -140,19 +140,21 @@ def rm(
 
 
 def moment(text: str | None) -> str | None:
-    """A time as the service takes it, of one that may count back from now. Raises `Invalid`."""
+    """A time as the service takes it, of one that may count back from now. Raises `BadParameter`."""
     if text is None:
         return None
     if match := AGO.fullmatch(text):
         try:
             then = datetime.now(UTC) - timedelta(**{UNITS[match[2]]: int(match[1])})
         except OverflowError:
-            raise Invalid(f"--since {text} is too long ago") from None
+            raise typer.BadParameter(f"--since {text} is too long ago") from None
         return then.isoformat(timespec="seconds").replace("+00:00", "Z")
     try:
         then = datetime.fromisoformat(text)
     except ValueError:
-        raise Invalid(f"--since {text}: write 30m, 12h, 2d, or a time as 2026-01-31T12:00:00Z") from None
+        raise typer.BadParameter(
+            f"--since {text}: write 30m, 12h, 2d, or a time as 2026-01-31T12:00:00Z"
+        ) from None
     return then.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 

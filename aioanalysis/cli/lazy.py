@@ -10,6 +10,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 
+class Stopped(Exception):
+    """By Ctrl-C; the text says what a person should know then."""
+
+
 class LazyCommand(TyperCommand):
     """Stands for the function or the `typer.Typer` that is `attribute` of a module of this package."""
 

@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
+from typer import BadParameter
 
 from aioanalysis.cli.output import console
 from aioanalysis.client import AnalysisClient, Event
-from aioanalysis.errors import Invalid
 
 T = TypeVar("T")
 Progress = Mapping[str, Mapping[str, Any]]
@@ -25,9 +25,9 @@ REFETCH_SECONDS: Final = 30.0
 
 
 def require_terminal() -> None:
-    """Raises `Invalid` where a live view cannot be drawn."""
+    """Raises `BadParameter` where a live view cannot be drawn."""
     if not console.is_terminal:
-        raise Invalid("a live view needs a terminal; use --json for programs")
+        raise BadParameter("a live view needs a terminal; use --json for programs")
 
 
 async def show(

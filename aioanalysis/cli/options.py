@@ -10,6 +10,8 @@ from typing import Annotated, Final
 
 import typer
 
+from aioanalysis import __version__
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="A job's id.")]
 FrameNumber = Annotated[int | None, typer.Option("--frame", help="Of this frame.", min=1)]
@@ -34,18 +36,21 @@ class Chosen:
 CHOSEN: Final[ContextVar[Chosen]] = ContextVar("chosen", default=Chosen())  # noqa: B039
 
 
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
 def choose(
     server: Annotated[str | None, typer.Option(help="Address of the service.")] = None,
     key_file: Annotated[
         Path | None, typer.Option(help="File that holds the key; - is standard input.")
     ] = None,
     profile: Annotated[str | None, typer.Option(help="A profile that `login` has made.")] = None,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
+    ] = False,
 ) -> None:
     """The analysis service of a DNA-barcode workbench."""
-    if version:
-        from aioanalysis import __version__
-
-        print(__version__)
-        raise typer.Exit
     CHOSEN.set(Chosen(server=server, key_file=key_file, profile=profile))

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from aioanalysis.errors import Invalid
+from typer import BadParameter
 
 TRUE: Final = frozenset({"true", "yes", "on", "1"})
 FALSE: Final = frozenset({"false", "no", "off", "0"})
@@ -26,7 +26,7 @@ WORDS: Final = {
 def parameters(
     pairs: Sequence[str], text: str | None, schema: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """NAME=VALUE pairs over a JSON object or @FILE. Raises `Invalid`.
+    """NAME=VALUE pairs over a JSON object or @FILE. Raises `BadParameter`.
 
     With the method's `schema` a value is of the parameter's type, and a list may be given by several pairs or
     with commas; without one what is JSON is taken as such.
@@ -36,15 +36,15 @@ def parameters(
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals:
-            raise Invalid(f"-p {pair}: write NAME=VALUE")
+            raise BadParameter(f"-p {pair}: write NAME=VALUE")
         given.setdefault(name, []).append(value)
     properties = (schema or {}).get("properties") or {}
     for name, texts in given.items():
         if name not in properties and properties and schema and schema.get("additionalProperties") is False:
-            raise Invalid(f"-p {name}: {_unknown(name, list(properties))}")
+            raise BadParameter(f"-p {name}: {_unknown(name, list(properties))}")
         of_name = properties.get(name) or {}
         if len(texts) > 1 and "array" not in types(of_name):
-            raise Invalid(f"-p {name} is given more than once")
+            raise BadParameter(f"-p {name} is given more than once")
         try:
             values[name] = (
                 [typed(of_name.get("items") or {}, one) for one in texts]
@@ -52,7 +52,7 @@ def parameters(
                 else typed(of_name, texts[0])
             )
         except ValueError as error:
-            raise Invalid(f"-p {name}: must be {error}") from None
+            raise BadParameter(f"-p {name}: must be {error}") from None
     return values
 
 
@@ -61,9 +61,9 @@ def _whole(text: str | None) -> dict[str, Any]:
         whole = Path(text[1:]).read_text(encoding="utf-8") if text and text.startswith("@") else text
         values = json.loads(whole) if whole else {}
     except (OSError, ValueError) as error:
-        raise Invalid(f"--params is not a JSON object: {error}") from None
+        raise BadParameter(f"--params is not a JSON object: {error}") from None
     if not isinstance(values, dict):
-        raise Invalid("--params must be a JSON object")
+        raise BadParameter("--params must be a JSON object")
     return values
 
 

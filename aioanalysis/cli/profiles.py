@@ -16,7 +16,7 @@ from aioanalysis.cli.session import connection, run
 from aioanalysis.client import SessionJson, open_client
 from aioanalysis.client.connection import checked_server
 from aioanalysis.client.profiles import Profile, Profiles
-from aioanalysis.errors import Invalid, Misconfigured
+from aioanalysis.errors import Misconfigured
 
 DEFAULT = "default"
 
@@ -96,7 +96,7 @@ def profiles(
 
 
 def _key() -> str:
-    """Raises `Misconfigured`, `Invalid`."""
+    """Raises `Misconfigured`, `BadParameter`."""
     try:
         key = CHOSEN.get().key()
     except OSError as error:
@@ -105,7 +105,7 @@ def _key() -> str:
         key = getpass("key: ") if sys.stdin.isatty() else sys.stdin.read()
     key = key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise Invalid("a key is one word of ASCII characters")
+        raise typer.BadParameter("a key is one word of ASCII characters")
     return key
 
 

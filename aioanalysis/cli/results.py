@@ -23,7 +23,6 @@ from aioanalysis.cli.output import print_json, progress
 from aioanalysis.cli.session import LONG_PATIENCE_SECONDS, with_service
 from aioanalysis.client import AnalysisClient, Downloaded, JobJson
 from aioanalysis.client.downloads import OnProgress
-from aioanalysis.errors import Invalid
 
 Job = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job)]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write, or a folder for it.")]
@@ -129,10 +128,10 @@ async def open_report(client: AnalysisClient, job: JobJson, *, frame: int | None
 
 
 def place(output: Path | None, name: str) -> Path:
-    """Where a file goes: into the folder `output`, or under that very name. Raises `Invalid`."""
+    """Where a file goes: into the folder `output`, or under that very name. Raises `BadParameter`."""
     target = Path(name) if output is None else output / name if output.is_dir() else output
     if not target.parent.is_dir():
-        raise Invalid(f"{target.parent} is no folder")
+        raise typer.BadParameter(f"{target.parent} is no folder")
     return target
 
 

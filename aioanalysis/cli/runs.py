@@ -6,18 +6,19 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from typer import BadParameter
+
 from aioanalysis.cli.output import console
-from aioanalysis.errors import Invalid
 
 
 def json_object(text: str, option: str) -> dict[str, Any]:
-    """The value of `option`; raises `Invalid`."""
+    """The value of `option`; raises `BadParameter`."""
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise Invalid(f"{option} is not JSON: {error}") from None
+        raise BadParameter(f"{option} is not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise Invalid(f"{option} must be a JSON object")
+        raise BadParameter(f"{option} must be a JSON object")
     return value
 
 
@@ -30,9 +31,9 @@ def dependency(text: str) -> dict[str, Any]:
 
 
 def split(records: int | None, by: str | None) -> dict[str, int | str] | None:
-    """Raises `Invalid` for both."""
+    """Raises `BadParameter` for both."""
     if records is not None and by is not None:
-        raise Invalid("give --split-records or --split-by, not both")
+        raise BadParameter("give --split-records or --split-by, not both")
     if records is not None:
         return {"records": records}
     return None if by is None else {"by": by}
@@ -43,9 +44,9 @@ def print_runs(job: Mapping[str, Any]) -> None:
     frames = job.get("frames")
     if frames:
         counts = ", ".join(f"{count} {state}" for state, count in sorted(frames["by_state"].items()))
-        _print("frames", f"{frames['total']}: {counts}")
+        print_field("frames", f"{frames['total']}: {counts}")
     for attempt in job.get("attempts") or ():
-        _print(f"attempt {attempt['attempt']}", " ".join(_told(attempt)))
+        print_field(f"attempt {attempt['attempt']}", " ".join(_told(attempt)))
 
 
 def _told(attempt: Mapping[str, Any]) -> Iterable[str]:
@@ -60,5 +61,6 @@ def _told(attempt: Mapping[str, Any]) -> Iterable[str]:
         yield f"({attempt['error']['reason']}: {attempt['error']['message']})"
 
 
-def _print(name: str, text: str) -> None:
-    console.print(f"{name:17}", text, markup=False, highlight=False)
+def print_field(name: str, text: str) -> None:
+    """A name and its value."""
+    console.print(f"{name:17}", text, markup=False, highlight=False, soft_wrap=True)

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 import typer
 
+from aioanalysis.cli.lazy import Stopped
 from aioanalysis.cli.options import CHOSEN
 from aioanalysis.client import AnalysisClient, Connection, find_connection, open_client
 from aioanalysis.errors import AnalysisError, Invalid, Misconfigured
@@ -18,7 +19,6 @@ from aioanalysis.settings import PREFIX
 T = TypeVar("T")
 PATIENCE_SECONDS: Final = 10.0
 LONG_PATIENCE_SECONDS: Final = 600.0
-STOPPED: Final = 130
 TRACE: Final = f"{PREFIX}LOG_LEVEL"
 
 
@@ -57,9 +57,8 @@ def run(work: Coroutine[Any, Any, T], *, stopped: Callable[[], str] = lambda: "s
     try:
         return asyncio.run(work)
     except KeyboardInterrupt:
-        print(f"\raioanalysis: {stopped()}", file=sys.stderr)
-        raise typer.Exit(STOPPED) from None
-    except (AnalysisError, typer.Exit, BrokenPipeError):
+        raise Stopped(stopped()) from None
+    except (AnalysisError, typer.Exit, typer.BadParameter, BrokenPipeError):
         raise
     except OSError as error:
         raise Invalid(": ".join(filter(None, (error.filename, error.strerror or str(error))))) from error

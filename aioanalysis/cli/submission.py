@@ -17,7 +17,6 @@ from aioanalysis.cli.results import open_report
 from aioanalysis.cli.session import LONG_PATIENCE_SECONDS, with_service
 from aioanalysis.cli.watching import end, follow_job
 from aioanalysis.client import AnalysisClient, ApiProblem, JobJson
-from aioanalysis.errors import Invalid
 
 
 def submit(
@@ -61,7 +60,7 @@ def submit(
 ) -> None:
     """Submit a job and print its id; with --wait exits 1 if it does not complete."""
     if sum(source is not None for source in (recordset, set_token, file)) != 1:
-        raise Invalid("which records? Give one of --recordset, --set-token and --file")
+        raise typer.BadParameter("which records? Give one of --recordset, --set-token and --file")
     fields: dict[str, Any] = {
         "recordset": recordset,
         "set_token": set_token,
@@ -113,4 +112,4 @@ async def _schema(client: AnalysisClient, title: str) -> dict[str, Any] | None:
         return None
     near = difflib.get_close_matches(title, known, n=1)
     hint = f"did you mean {near[0]}?" if near else "see `aioanalysis methods list`"
-    raise Invalid(f"there is no method {title}; {hint}")
+    raise typer.BadParameter(f"there is no method {title}; {hint}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any, Final, TypeVar
@@ -139,7 +140,7 @@ class Transport:
     def _not_reached(self, error: Exception) -> NotReached:
         text = str(error) or "it does not answer in time"
         if isinstance(error, aiohttp.ClientConnectorError):
-            text = error.strerror or text
+            text = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or text
         return NotReached(
             f"the service at {self.server} cannot be reached: {text}",
             sent=not isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError),

@@ -114,4 +114,4 @@ async def test_the_command_line_steers_jobs(api: Api, monkeypatch: pytest.Monkey
     code, printed = await cli("action", "resubmit", job["id"], *change)
     assert (code, printed.split()[1]) == (0, "waiting")
     code, printed = await cli(*words[:4], "--split-by", "x", "--split-records", "1")
-    assert (code, "not both" in printed) == (1, True)
+    assert (code, "not both" in printed) == (2, True)

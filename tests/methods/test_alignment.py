@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from barcode import star
-from barcode.alignment import AlignmentError, align
+from barcode.alignment import MAFFT_SECONDS, AlignmentError, Estimate, align, mafft_estimate
 from barcode.sequences import Bytes, read_sequence, reverse_complement, strip
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -174,6 +174,35 @@ def test_the_output_of_mafft_is_read_and_its_version_told(
     found = align([read_sequence(text) for text in texts], "auto", NOTHING)
     assert found.how == "MAFFT v9.99 --retree 2 --maxiterate 2"
     assert [row.tobytes().decode() for row in found.letters] == [texts[0], "-" * 458 + texts[1]]
+
+
+def test_mafft_is_not_started_where_it_would_take_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "mafft"
+    program.write_text("#!/bin/sh\nexit 9\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    sequences = [read_sequence(random_sequence(n)) for n in range(3)]
+    assert mafft_estimate(sequences * 2000).seconds < MAFFT_SECONDS < mafft_estimate(sequences * 6000).seconds
+    monkeypatch.setattr("barcode.alignment.MAFFT_SECONDS", 0.001)
+    told: list[Estimate] = []
+    found = align(sequences, "auto", NOTHING, start=told.append)
+    assert found.how == star.NAME
+    assert "MAFFT would need about" in found.notes[0]
+    assert [estimate.what for estimate in told] == ["3 different sequences to align"]
+
+
+def test_an_alignment_that_cannot_be_had_in_time_is_refused_before_it_begins() -> None:
+    class TooLongError(Exception):
+        pass
+
+    def refuse(estimate: Estimate) -> None:
+        assert estimate.memory_bytes > 64 << 20
+        raise TooLongError(estimate.what)
+
+    with pytest.raises(TooLongError, match="2 different sequences"):
+        align([read_sequence(random_sequence(n)) for n in (1, 2, 2)], "auto", NOTHING, start=refuse)
 
 
 def test_mafft_keeps_letters_and_order() -> None:

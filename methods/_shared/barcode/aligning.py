@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .alignment import align
+from .alignment import Estimate, align
 from .distances import median_p
 from .job import Job, read_jsonl
 from .sequences import AMBIGUOUS, Bytes, encode, strip
+from .size import must_fit
 from .star import looks_reversed
 from .tables import cell
 
@@ -30,7 +31,14 @@ def align_stage(job: Job, *, keep_empty_columns: bool = False) -> None:
     def progress(done: int, total: int) -> None:
         job.progress(done * len(records) // max(total, 1), len(records), "aligning")
 
-    alignment = align(sequences, job.parameters["alignment"], progress, keep_empty_columns=keep_empty_columns)
+    estimates: list[dict[str, int]] = []
+    alignment = align(
+        sequences,
+        job.parameters["alignment"],
+        progress,
+        start=lambda estimate: estimates.append(must_align(job, estimate)),
+        keep_empty_columns=keep_empty_columns,
+    )
     np.save(job.work / "alignment.npy", alignment.letters)
     rows, columns = alignment.letters.shape
     print(f"{rows} sequences, {columns} columns; alignment: {alignment.how}")
@@ -41,9 +49,14 @@ def align_stage(job: Job, *, keep_empty_columns: bool = False) -> None:
     for text in alignment.notes:
         job.note("warning", text)
     doubtful = find_doubtful(alignment.letters, records)
-    job.save("alignment", {"how": alignment.how, "columns": columns, "doubtful": doubtful})
+    told_as = {"how": alignment.how, "columns": columns, "doubtful": doubtful}
+    job.save("alignment", told_as | {"estimate": estimates[0] if estimates else None})
     if doubtful:
         job.note("warning", told(doubtful))
+
+
+def must_align(job: Job, estimate: Estimate) -> dict[str, int]:
+    return must_fit(job, estimate.what, memory_bytes=estimate.memory_bytes, seconds=estimate.seconds)
 
 
 def find_doubtful(letters: Bytes, records: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -17,10 +17,21 @@ from .sequences import Bytes, strip
 GAP = ord("-")
 MAX_CELLS = 1 << 30
 FEW = 500
+MAFFT_SECONDS = 600  # beyond which MAFFT is not started
+BARCODE = 658  # letters, of which the times below were measured
 
 
 class AlignmentError(Exception):
     """The sequences cannot be aligned; the text is for the user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What the work called `what` needs: seconds on one core, bytes of memory."""
+
+    what: str
+    seconds: float
+    memory_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,9 +48,13 @@ def align(
     how: str,
     progress: Callable[[int, int], None],
     *,
+    start: Callable[[Estimate], object] = lambda estimate: None,
     keep_empty_columns: bool = False,
 ) -> Alignment:
-    """`how` is "auto" or "as_uploaded". Records keep their order; columns that hold gaps only go."""
+    """`how` is "auto" or "as_uploaded". Records keep their order; columns that hold gaps only go.
+
+    `start` is told what aligning will need before it begins, and may refuse it.
+    """
     if how == "as_uploaded":
         return as_uploaded(sequences, keep_empty_columns=keep_empty_columns)
     stripped = [strip(letters) for letters in sequences]
@@ -55,16 +70,45 @@ def align(
     notes: list[str] = []
     if len(unique) == 1:
         aligned, name = unique[0].reshape(1, -1), "none needed, all sequences are the same"
-    elif mafft := shutil.which("mafft"):
+    elif (mafft := shutil.which("mafft")) and worthwhile(unique, notes):
+        start(mafft_estimate(unique))
         try:
             aligned, name = run_mafft(mafft, unique)
         except AlignmentError as error:
             notes.append(f"MAFFT could not be used ({error}); the built-in aligner was.")
             aligned, name = star.align(unique, progress), star.NAME
     else:
+        start(builtin_estimate(unique))
         aligned, name = star.align(unique, progress), star.NAME
     check(unique, aligned)
     return Alignment(letters=aligned[index], how=name, notes=tuple(notes))
+
+
+def worthwhile(sequences: Sequence[Bytes], notes: list[str]) -> bool:
+    """Whether MAFFT would be done soon enough; if not, a note says so."""
+    seconds = mafft_estimate(sequences).seconds
+    if seconds > MAFFT_SECONDS:
+        notes.append(
+            f"MAFFT would need about {seconds / 60:,.0f} minutes for {len(sequences):,} different sequences, "
+            f"more than the {MAFFT_SECONDS // 60} it is given; the built-in aligner was used."
+        )
+    return seconds <= MAFFT_SECONDS
+
+
+def mafft_estimate(sequences: Sequence[Bytes]) -> Estimate:
+    """MAFFT 7.505 on one core: joining grows with n, comparing all with n**2, and refining too."""
+    count, length = len(sequences), sum(letters.size for letters in sequences) / len(sequences) / BARCODE
+    seconds = count * 4e-3 * length**2 + count**2 * (2.5e-6 * length + (1e-4 * length**2) * (count <= FEW))
+    told = f"{count:,} different sequences to align with MAFFT"
+    return Estimate(told, seconds, (192 << 20) + 8 * count * max(letters.size for letters in sequences))
+
+
+def builtin_estimate(sequences: Sequence[Bytes]) -> Estimate:
+    """Where one sequence in five needs dynamic programming."""
+    count, longest = len(sequences), max(letters.size for letters in sequences)
+    seconds = count * (1e-3 + 4e-3 * (longest / BARCODE) ** 2)
+    told = f"{count:,} different sequences to align"
+    return Estimate(told, seconds, 8 * star.BATCH_CELLS + 8 * count * longest)
 
 
 def as_uploaded(sequences: Sequence[Bytes], *, keep_empty_columns: bool = False) -> Alignment:

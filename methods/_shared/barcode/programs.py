@@ -60,7 +60,8 @@ def candidates(
         run(
             "vsearch", "--usearch_global", str(folder / "queries.fasta"),
             "--db", str(folder / "library.fasta"),
-            "--id", f"{max(identity - 2, 0) / 100:.4f}", "--maxaccepts", str(MOST), "--maxrejects", "32" if first else "100",
+            "--id", f"{max(identity - 2, 0) / 100:.4f}",
+            "--maxaccepts", str(MOST), "--maxrejects", "32" if first else "100",
             "--strand", "plus" if first else "both", "--wordlength", "8" if first else "6",
             "--iddef", "2", "--qmask", "none", "--dbmask", "none", "--minseqlength", "1",
             "--threads", "1", "--quiet",

@@ -5,9 +5,11 @@ from typing import Any
 
 import numpy as np
 from barcode.distances import REASONS, Rule, all_pairs, group_rows
+from barcode.estimate import pairs_seconds
 from barcode.job import Job, RefusalError, read_jsonl, run_stage
 from barcode.levels import RANKS, Taxa
 from barcode.sequences import Bytes, encode
+from barcode.size import must_fit
 from barcode.summary import ALL, DistanceSummary, Extremes, estimated_bytes
 from barcode.tables import write_tsv
 from barcode.taxa import Names
@@ -40,13 +42,12 @@ def stage(job: Job) -> None:
     limit = chosen["pair_list_limit"]
     total = len(records) * (len(records) - 1) // 2
     whole = total <= limit
-    needed, allowed = estimated_bytes(*codes.shape), job.method["limits"]["memory_bytes"]
-    print(f"{total:,} pairs; about {needed / 2**20:,.0f} MiB needed")
-    if needed > allowed:
-        raise RefusalError(
-            f"{codes.shape[0]} sequences of {codes.shape[1]} columns need about {needed / 2**30:.1f} GiB, "
-            f"the method may use {allowed / 2**30:.1f} GiB."
-        )
+    estimate = must_fit(
+        job,
+        f"{total:,} pairs of {codes.shape[1]:,} columns",
+        memory_bytes=estimated_bytes(*codes.shape),
+        seconds=pairs_seconds(*codes.shape),
+    )
     summary = DistanceSummary(
         codes,
         taxa,
@@ -61,7 +62,7 @@ def stage(job: Job) -> None:
         write_tsv(job.dir / "pairs.tsv", PAIR_COLUMNS, pair_rows(codes, taxa, rule, records))
     else:
         write_tsv(job.dir / "pairs_top.tsv", PAIR_COLUMNS, (row for rows in kept.values() for row in rows))
-    job.save("results", results(summary, taxa))
+    job.save("results", results(summary, taxa) | {"estimate": estimate})
     job.save("extremes", {rank: rows[:SHOWN] for rank, rows in kept.items()})
     job.save(
         "pairs", {"total": total, "listed": total if whole else sum(map(len, kept.values())), "whole": whole}

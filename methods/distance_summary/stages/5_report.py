@@ -68,7 +68,7 @@ def stage(job: Job) -> None:
         "different_sequences": results["distinct"],
         "undefined": results["levels"]["all"]["undefined"],
     }
-    finish(report, job, alignment=alignment, distances=distances)
+    finish(report, job, alignment=alignment, distances=distances, estimate=results["estimate"])
 
 
 def summary_table(report: Report, levels: dict[str, Any]) -> None:

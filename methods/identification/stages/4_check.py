@@ -1,10 +1,12 @@
 """Checks the library against itself: library_check.tsv and thresholds.tsv."""
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from barcode.aligning import must_align
 from barcode.alignment import AlignmentError, align
 from barcode.distances import Rule
 from barcode.estimate import pairs_bytes, pairs_seconds
@@ -75,8 +77,13 @@ def check(job: Job, rows: list[Row], sequences: list[Bytes], unnamed: int) -> No
         seconds=2 * pairs_seconds(len(rows), longest) + len(rows) * 0.02,
     )
     alignment = align(
-        sequences, chosen["alignment"], lambda done, of: job.progress(done, of, "aligning the library")
+        sequences,
+        chosen["alignment"],
+        lambda done, of: job.progress(done, of, "aligning the library"),
+        start=partial(must_align, job),
     )
+    for text in alignment.notes:
+        job.note("warning", text)
     numbers: dict[str, int] = {}
     species = np.array([numbers.setdefault(row["species"], len(numbers)) for row in rows])
     rule = Rule(model=chosen["distance_model"], deletion=chosen["deletion"], min_overlap=1)

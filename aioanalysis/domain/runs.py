@@ -32,8 +32,18 @@ class Verdict:
 
 def examine(job: Job, frame: Frame, seen: Observation, now: datetime, *, max_recoveries: int) -> Verdict:
     """Decide one run, by the row of the state table that its phase has (PROTOCOL.md section 5)."""
+    if _rests(job, frame, seen, now):
+        return Verdict(frame=frame)
     look = _Look(job, frame, seen, now, max_recoveries)
     return look.decide()
+
+
+def _rests(job: Job, frame: Frame, seen: Observation, now: datetime) -> bool:
+    """Whether nothing was seen of it and nothing is due: of a great many runs that is all there is to say."""
+    stem = job.stem(frame)
+    if stem in seen.queue or stem in seen.claims or seen.outcomes.get(stem):
+        return False
+    return frame.phase in FINISHED or (frame.phase is State.WAITING and now < job.deadline)
 
 
 def recovered(frame: Frame, claim: ClaimedPackage, now: datetime) -> Frame | None:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from aioanalysis import logs
+from aioanalysis.aio import in_thread
 from aioanalysis.domain.admission import admissions
 from aioanalysis.domain.commands import Admit, Recover, Save, Work
 from aioanalysis.domain.dependencies import Parent
@@ -86,7 +87,8 @@ class Passes:
         seen = replace(seen, parents=await self._parents(jobs, tombstones))
         now = self._operations.clock()
         strangers = await self._strangers(jobs, seen)
-        work = plan(
+        work = await in_thread(
+            plan,
             jobs,
             seen,
             now,

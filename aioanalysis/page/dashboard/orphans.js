@@ -131,7 +131,7 @@ function Sweep({ data, onDone }) {
     ${asked &&
     html`<${Confirm} title=${`Remove ${count(files, "file")} for good?`} yes=${`Remove ${number(files, 0)}`} danger onAnswer=${answered}>
       <div class="stack">
-        <p>${bytes(size)} in ${wanted.map((one) => REASONS[one.reason].label.toLowerCase()).join(", ")}. This cannot be undone.</p>
+        <p>${wanted.map((one) => `${number(one.files, 0)} ${REASONS[one.reason].label.toLowerCase()}`).join(", ")}; ${bytes(size)} in all. This cannot be undone.</p>
         ${wanted.some((one) => !one.sure) && html`<p><strong>Some are of analyses whose records were lost.</strong> ${REASONS.unknown.text}</p>`}
         <p class="dim small">Each is looked at again before: what an analysis has, or a worker holds or writes by then, stays.</p>
       </div>

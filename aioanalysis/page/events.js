@@ -71,6 +71,7 @@ onSession((session) => {
   }
 });
 
+addEventListener("offline", () => source && setStatus("lost"));
 addEventListener("online", () => {
   if (currentSession() && status !== "live") reopen();
 });

@@ -33,7 +33,7 @@ export function ParameterField({ field, raw, wrong, onChange, onLeave }) {
   const { name, schema, kind } = field;
   const id = `param-${name}`;
   const label = html`${schema.title || name}${field.required ? html` <span class="dim">(needed)</span>` : ""}`;
-  const help = [schema.description, boundsOf(field)].filter(Boolean).join(" — ").replace(/\. — /, ". ");
+  const help = [schema.description, boundsOf(field)].filter(Boolean).join(" ");
   const typed = (event) => onChange(event.target.value);
   if (kind === "flag") {
     return html`<div class="field" data-wrong=${wrong ? "yes" : null}>

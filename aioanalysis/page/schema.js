@@ -1,5 +1,7 @@
 /** A JSON Schema's properties as fields of a form: what kind each is, and its text as a checked value. */
 
+import { number } from "./format.js";
+
 const LONG_TEXT = 1000;
 
 /** [{name, schema, kind, nullable, required}]; kinds: choice, flag, number, integer, text, long, several, list, json. */
@@ -125,17 +127,17 @@ function same(one, other) {
   return JSON.stringify(one) === JSON.stringify(other);
 }
 
-/** "0 to 100, default 2", or nothing. */
+/** "0 to 100. Default: 2.", or nothing. */
 export function boundsOf({ schema, kind }) {
   const said = [];
   if (kind === "number" || kind === "integer") {
     const { minimum, maximum } = schema;
-    if (minimum !== undefined && maximum !== undefined) said.push(`${minimum} to ${maximum}`);
-    else if (minimum !== undefined) said.push(`${minimum} or more`);
-    else if (maximum !== undefined) said.push(`${maximum} or less`);
+    if (minimum !== undefined && maximum !== undefined) said.push(`${number(minimum, 9)} to ${number(maximum, 9)}.`);
+    else if (minimum !== undefined) said.push(`${number(minimum, 9)} or more.`);
+    else if (maximum !== undefined) said.push(`${number(maximum, 9)} or less.`);
   }
   if (["number", "integer", "text"].includes(kind) && schema.default !== undefined && schema.default !== "") {
-    said.push(schema.default === null ? "none by default" : `${schema.default} by default`);
+    said.push(`Default: ${schema.default === null ? "none" : schema.default}.`);
   }
-  return said.join(", ");
+  return said.join(" ");
 }

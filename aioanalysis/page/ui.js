@@ -72,10 +72,10 @@ export function Tabs({ tabs, current, label }) {
 /** A modal question; `onAnswer(true | false)`. Escape is no. */
 export function Confirm({ title, children, yes, danger, onAnswer }) {
   const dialog = useRef(null);
-  const before = useRef(document.activeElement);
   useEffect(() => {
-    dialog.current.showModal();
-    return () => before.current?.isConnected && before.current.focus();
+    const { current } = dialog;
+    current.showModal();
+    return () => current.close(); // gives the focus back
   }, []);
   const cancelled = (event) => {
     event.preventDefault();

@@ -53,13 +53,13 @@ export function Actions({ job, session, onChanged }) {
 
   return html`
     <div class="row" role="group" aria-label="Actions">
+      <a class="button" href=${link("new", job.title, { from: job.id })} title="A new analysis, filled in as this one">Resubmit with changes</a>
       ${offered.map(
         (action) =>
           html`<button key=${action.label} type="button" class=${action.danger ? "danger" : null} title=${action.text} disabled=${busy} onClick=${() => chosen(action)}>
             ${action.label}
           </button>`,
       )}
-      <a class="button" href=${link("new", job.title, { from: job.id })} title="A new analysis, filled in as this one">Resubmit with changes</a>
     </div>
     <${Problem} problem=${problem} />
     ${asking &&

@@ -11,8 +11,8 @@ const SOURCES = [
 ];
 const SELECTIONS = [
   { value: "all", label: "All of them" },
-  { value: "include", label: "Only these" },
-  { value: "exclude", label: "All but these" },
+  { value: "include", label: "Only some, by their ids" },
+  { value: "exclude", label: "All but some, by their ids" },
 ];
 
 export function Records({ form, change, at, mend, job, recent }) {

@@ -4,18 +4,19 @@ import { call } from "../api.js";
 import { LineChart } from "../chart.js";
 import { html, useLoad } from "../dom.js";
 import { bytes, duration, number } from "../format.js";
-import { Empty } from "../ui.js";
+import { Empty, Loading } from "../ui.js";
 
 export function Usage({ run }) {
   const { usage } = run;
   const sidecar = useLoad((signal) => call("GET", run.metadata, { signal }).catch(() => null), [run.metadata]);
   if (!usage) return html`<${Empty} title="No figures."><p>This run was not measured.</p><//>`;
   const cpus = sidecar.data?.limits?.cpus ?? null;
-  const { series } = usage;
+  const series = sidecar.data?.usage?.series || [];
   const start = series.length ? Date.parse(series[0].at) : 0;
   const over = (name) => series.map((point) => [(Date.parse(point.at) - start) / 1000, point[name]]);
   const percent = (value) => `${number(value, value < 10 ? 1 : 0)} %`;
   const tell = ({ mean, max }, shown) => `Mean ${mean === null ? "unknown" : shown(mean)}, highest ${max === null ? "unknown" : shown(max)}.`;
+  if (sidecar.loading) return html`<${Loading} what="Loading the figures" />`;
   return html`
     <section class="card" aria-label="In short">
       <dl class="facts">

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from tests.bench import passes
+from tests.bench import answers, passes, startup
 from tests.bench.measuring import Bench, Finding
 
 GOALS: Final[dict[str, Callable[[Bench], AsyncIterator[Finding]]]] = {
     "P6": passes.measure,
+    "P9": answers.measure,
+    "P11": startup.measure,
 }

@@ -1,0 +1,42 @@
+"""P9: how many status queries and submissions a second one API process answers, held to aiohttp's hello."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+from tests.bench import hello
+from tests.bench.deployments import deployed
+from tests.bench.load import load, request_bytes
+from tests.bench.measuring import Bench, Finding
+
+SUBMISSION = json.dumps({"title": "noop", "recordset": "DS"}).encode()
+
+
+async def measure(bench: Bench) -> AsyncIterator[Finding]:
+    count = bench.pick(1_500, 6_000)
+    rates: dict[str, list[float]] = {"hello": [], "query": [], "submission": []}
+    with hello.running() as plain, deployed(bench, "directory") as deployment:
+        deployment.serve()
+        async with deployment.client() as client:
+            job = await client.submit("noop", recordset="DS")
+        key = deployment.keys["ada"]
+        query = request_bytes("GET", f"/v1/jobs/{job['id']}", key=key)
+        submission = request_bytes("POST", "/v1/jobs", key=key, body=SUBMISSION)
+        for server, request in (
+            (plain, request_bytes("GET", "/")),
+            (deployment.server, query),
+        ):
+            await load(request, server, count=200)  # warm
+        for _ in range(bench.rounds):
+            rates["hello"].append((await load(request_bytes("GET", "/"), plain, count=count)).rate)
+            rates["query"].append((await load(query, deployment.server, count=count)).rate)
+            made = await load(submission, deployment.server, count=count // 10)
+            rates["submission"].append(made.rate)
+    for what, text, least in (
+        ("query", "GET /v1/jobs/{id}, authorised", 0.55),
+        ("submission", "POST /v1/jobs, the scheduler at work", 0.35),
+    ):
+        yield Finding(
+            goal="P9", what=text, unit="a second", ours=rates[what], limit=rates["hello"], least=least
+        )

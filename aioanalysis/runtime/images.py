@@ -21,7 +21,7 @@ from aioanalysis.interfaces import Image, MethodDirectory
 from aioanalysis.methods import load_method
 from aioanalysis.runtime.context import ContextChanged, ContextStream
 from aioanalysis.runtime.engine import ENDLESS, Engine
-from aioanalysis.runtime.pruning import BASE_LABEL, KIND_LABEL, METHOD, Pruner
+from aioanalysis.runtime.pruning import BASE_LABEL, KIND_LABEL, METHOD, Leaves, Pruner
 
 DIGEST_LABEL: Final = "aioanalysis.digest"
 OUTPUT_BYTES: Final = 64 * 1024
@@ -117,11 +117,11 @@ class Images:
         title = directory.method.title
         members = await in_thread(build_context, directory.path)
         context = ContextStream(members, digest=directory.digest, base_image=self._base_image)
-        output = bytearray()
+        output, leaves = bytearray(), Leaves()
         log.info("image_build", method=title, digest=directory.digest)
         try:
             async with asyncio.timeout(BUILD_SECONDS):
-                error = await self._send(directory, context, output)
+                error = await self._send(directory, context, output, leaves)
         except TimeoutError:
             error = f"it was not done within {BUILD_SECONDS:g} s"
         except DockerError as refusal:
@@ -132,7 +132,9 @@ class Images:
             error = _dockerfile_fault(fault)
             if error is None:
                 raise
+        await self._pruner.keep(leaves.found())
         if error is not None:
+            await self._pruner.prune()
             log.warning("image_failed", method=title, digest=directory.digest, error=error)
             text = f"The image of method {title!r} does not build: {error}"
             raise MethodFailure(Reason.IMAGE, text, _plain(output))
@@ -145,7 +147,7 @@ class Images:
         return replace(image, built=True)
 
     async def _send(
-        self, directory: MethodDirectory, context: ContextStream, output: bytearray
+        self, directory: MethodDirectory, context: ContextStream, output: bytearray, leaves: Leaves
     ) -> str | None:
         """Build; the engine's words if it failed. The end of what the build prints is left in `output`."""
         labels = {
@@ -171,6 +173,7 @@ class Images:
             async for said in _messages(response):
                 text = said.get("stream") or said.get("error") or ""
                 output += str(text).encode("utf-8", "replace")
+                leaves.read(str(text))
                 if len(output) > 4 * OUTPUT_BYTES:
                     del output[:-OUTPUT_BYTES]
                 if "error" in said:

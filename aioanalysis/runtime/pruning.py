@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,18 +19,45 @@ METHOD: Final = "method"
 BASE_LABEL: Final = "aioanalysis.base"
 TOUCH_SECONDS: Final = 300.0
 RECENT_SECONDS: Final = 900.0  # above TOUCH_SECONDS: what a worker has just been given is never taken
+UNFINISHED: Final = (
+    "aioanalysis/unfinished"  # the repository that keeps in sight what builds left without a name
+)
+UNFINISHED_SECONDS: Final = 86_400.0  # how long that saves the next build the steps which went well
 
 log = logs.get()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OwnImage:
-    """An image of ours. `size` in bytes leaves out its base image, which is not ours to remove."""
+    """An image of ours. `size` in bytes leaves out its base image, which is not ours to remove.
+
+    `unfinished`: what a stage of a build ended with, of no image that has a name; its size is not known.
+    """
 
     id: str
     size: int
     created: float
     dangling: bool
+    unfinished: bool = False
+
+
+class Leaves:
+    """What the stages of a build ended with, read off what the engine prints of it."""
+
+    def __init__(self) -> None:
+        self._ended: list[str] = []
+        self._last: str | None = None
+        self._is_base = False
+
+    def read(self, text: str) -> None:
+        if re.match(r"Step \d+/\d+ : FROM ", text):
+            self._ended, self._last, self._is_base = self.found(), None, True
+        elif match := re.fullmatch(r" ---> ([0-9a-f]{12,64})\n", text):
+            self._last, self._is_base = None if self._is_base else match[1], False
+
+    def found(self) -> list[str]:
+        """The images' ids, in short; a base image is none of them."""
+        return [*self._ended, self._last] if self._last else self._ended
 
 
 class Pruner:
@@ -57,6 +85,17 @@ class Pruner:
             self._touched = {one: at for one, at in self._touched.items() if now - at < TOUCH_SECONDS}
             self._touched[image] = now
 
+    async def keep(self, leaves: Sequence[str]) -> None:
+        """Give a name to what has none: without one nobody could tell it from what is not ours."""
+        for leaf in leaves if self._max_bytes is not None else ():
+            try:
+                facts = await self._engine.find(f"images/{leaf}/json")
+                if facts is not None and not facts.get("RepoTags"):
+                    name = {"repo": UNFINISHED, "tag": leaf}
+                    await self._engine.call("POST", f"images/{leaf}/tag", params=name)
+            except (DockerError, Unavailable) as error:
+                log.warning("image_not_kept_in_sight", image=leaf, error=str(error))
+
     async def prune(self) -> list[str]:
         """Remove what is too much, and what has lost its name; the ids of what has gone. Never raises."""
         try:
@@ -70,15 +109,16 @@ class Pruner:
             return []
         images = own_images(await self._engine.call("GET", "images/json") or [])
         excess = sum(image.size for image in images) - self._max_bytes
-        if excess <= 0 and not any(image.dangling for image in images):
+        if excess <= 0 and not any(image.dangling or image.unfinished for image in images):
             return []
         containers = await self._engine.call("GET", "containers/json", params={"all": "1"})
         in_use = {container.get("ImageID") for container in containers or []}
         ages = {image.id: await self._unused_seconds(image) for image in images if image.id not in in_use}
         idle = [image for image in images if ages.get(image.id, 0.0) > RECENT_SECONDS]
         gone = []
-        for image in sorted(idle, key=lambda image: (not image.dangling, -ages[image.id])):
-            if (excess > 0 or image.dangling) and await self._remove(image):
+        for image in sorted(idle, key=lambda i: (not i.dangling, not i.unfinished, -ages[i.id])):
+            old = image.unfinished and ages[image.id] > UNFINISHED_SECONDS
+            if (excess > 0 or image.dangling or old) and await self._remove(image):
                 excess -= image.size
                 gone.append(image.id)
         return gone
@@ -105,16 +145,18 @@ def own_images(listed: Sequence[Mapping[str, Any]]) -> list[OwnImage]:
     sizes = {str(image["Id"]): int(image.get("Size") or 0) for image in listed}
     found = []
     for image in listed:
-        labels = image.get("Labels") or {}
-        if labels.get(KIND_LABEL) != METHOD:
+        labels, tags = image.get("Labels") or {}, image.get("RepoTags") or []
+        unfinished = any(tag.startswith(f"{UNFINISHED}:") for tag in tags)
+        if labels.get(KIND_LABEL) != METHOD and not unfinished:
             continue
         base = sizes.get(labels.get(BASE_LABEL, ""), 0)
         found.append(
             OwnImage(
                 id=str(image["Id"]),
-                size=max(0, sizes[str(image["Id"])] - base),
+                size=0 if unfinished else max(0, sizes[str(image["Id"])] - base),
                 created=float(image.get("Created") or 0),
-                dangling=not [tag for tag in image.get("RepoTags") or [] if tag != "<none>:<none>"],
+                dangling=not [tag for tag in tags if tag != "<none>:<none>"],
+                unfinished=unfinished,
             )
         )
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from math import ceil, floor
 
-from .plots import LEFT, RIGHT, TOP, WIDTH, nice_step, number, text
+from .plots import LEFT, RIGHT, TOP, WIDTH, nice_step, number, text, x_tick
 
 HEIGHT, FOOT = 340.0, 42.0
 COLOURS = ("c1", "c2", "c3", "c4", "c5", "c6")
@@ -75,7 +75,7 @@ class Frame:
         for tick in range(floor(self.x_span / self.x_step + 1e-9) + 1):
             x, _ = self.at(tick * self.x_step, 0)
             parts.append(f'<path class="axis" d="M{x:.2f} {self.bottom:g}v4"/>')
-            parts.append(text("tick", x, self.bottom + 17, "middle", number(tick * self.x_step)))
+            parts.append(x_tick(x, self.bottom, tick * self.x_step))
         return parts
 
     def keys(self) -> list[str]:

@@ -65,6 +65,12 @@ def text(kind: str, x: float, y: float, anchor: str, content: str) -> str:
     return f'<text class="{kind}" x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(content)}</text>'
 
 
+def x_tick(x: float, bottom: float, value: float) -> str:
+    """The number below the axis, all of it within the drawing."""
+    told = number(value)
+    return text("tick", min(x, WIDTH - 3.7 * len(told)), bottom + 17, "middle", told)
+
+
 def panel(
     one: Series,
     heights: Sequence[float],
@@ -100,5 +106,5 @@ def panel(
         x = LEFT + tick * x_step * across
         parts.append(f'<path class="axis" d="M{x:.2f} {bottom:g}v4"/>')
         if numbered:
-            parts.append(text("tick", x, bottom + 17, "middle", number(tick * x_step)))
+            parts.append(x_tick(x, bottom, tick * x_step))
     return "".join(parts)

@@ -69,6 +69,15 @@ async def test_a_listener_that_comes_back_misses_nothing_and_hears_nothing_twice
         assert [(await again.next())[1]["job"] for _ in jobs] == [job.id for job in jobs]
 
 
+async def test_a_silent_stream_gives_signs_of_life(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aioanalysis.api.events.HEARTBEAT_SECONDS", 0.05)
+    headers = {"Authorization": f"Bearer {api.keys['ann']}"}
+    async with api.session.get(f"{api.url}/v1/events", headers=headers) as response, asyncio.timeout(10):
+        beats = 0
+        while beats < 3:
+            beats += await response.content.readline() == b":\n"
+
+
 async def test_another_process_tells_the_same_events(
     api: Api, redis_url: str, unique: str, tmp_path: Path
 ) -> None:

@@ -101,6 +101,9 @@ async def test_answers_are_what_the_document_tells(api: Api) -> None:
         ("/v1/methods", "/v1/methods"),
         ("/v1/methods/noop", "/v1/methods/{title}"),
         ("/v1/packages?container=queue", "/v1/packages"),
+        ("/v1/workers", "/v1/workers"),
+        ("/v1/statistics", "/v1/statistics"),
+        ("/v1/orphans", "/v1/orphans"),
         ("/healthz", "/healthz"),
         ("/readyz", "/readyz"),
     ):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from pydantic import SecretStr
@@ -50,13 +51,20 @@ def add(
     name: str,
     administrator: Annotated[bool, typer.Option(help="May see and act on every job.")] = False,
     label: Annotated[str, typer.Option(help="What the key is for.")] = "",
+    existing: Annotated[
+        bool,
+        typer.Option("--existing", help="Read a key that the user has, such as BOLD's, from standard input."),
+    ] = False,
 ) -> None:
     """Make a key for a user; it is printed once and stored as a hash only."""
     from aioanalysis.identity import keyfile
 
-    key, entry = keyfile.new_key(name, "administrator" if administrator else "user", label=label)
+    role: Literal["user", "administrator"] = "administrator" if administrator else "user"
+    given = sys.stdin.readline().strip() if existing else None
+    key, entry = keyfile.new_key(name, role, label=label, key=given)
     keyfile.add(_keys_file(), entry)
-    print(key)
+    if not existing:
+        print(key)
 
 
 @keys.command("list")

@@ -36,6 +36,7 @@ from aioanalysis.interfaces import User
 
 KEY_PREFIX: Final = "aioa_"
 KEY_BYTES: Final = 32
+FOREIGN: Final = re.compile(r"[!-~]{32,512}")
 FINGERPRINT_LENGTH: Final = 12
 USER_LENGTH: Final = 128
 RESERVED: Final = frozenset({"system", "scheduler", "api"})
@@ -138,10 +139,15 @@ def digest(key: str) -> bytes:
 
 
 def new_key(
-    user: str, role: Literal["user", "administrator"] = "user", label: str = ""
+    user: str, role: Literal["user", "administrator"] = "user", label: str = "", *, key: str | None = None
 ) -> tuple[str, KeyEntry]:
-    """A fresh key, to be shown once, and its entry; raises `Invalid` for a name that cannot be one."""
-    key = KEY_PREFIX + secrets.token_urlsafe(KEY_BYTES)
+    """A fresh key, to be shown once, and its entry; or the entry of a `key` that the user has already.
+
+    Raises `Invalid` for a name that cannot be one, and for a `key` too short to be hashed without a salt.
+    """
+    if key is not None and not FOREIGN.fullmatch(key):
+        raise Invalid("a key is 32 to 512 letters, digits and signs, without blanks")
+    key = key or KEY_PREFIX + secrets.token_urlsafe(KEY_BYTES)
     entry = KeyEntry(
         user=user,
         role=role,

@@ -282,6 +282,20 @@ def test_a_key_for_an_impossible_user_is_refused(user: str):
         keyfile.new_key(user)
 
 
+async def test_a_key_that_a_user_has_elsewhere_opens_this_service_too(path: Path):
+    """BOLD's is a UUID; the record store then gets that very key."""
+    theirs = "3f0c9a52-5d0b-4b43-9c39-1f0f4ac1c7de"
+    assert given(path, "ana", key=theirs) == theirs
+    async with opened(path) as identity:
+        assert await identity.identify(theirs) == User(name="ana", role="user")
+
+
+@pytest.mark.parametrize("key", ["", "secret", "3f0c9a52 5d0b 4b43 9c39 1f0f4ac1c7de"])
+def test_a_short_or_odd_key_from_elsewhere_is_refused(path: Path, key: str):
+    with pytest.raises(Invalid, match="a key is 32 to 512"):
+        given(path, "ana", key=key)
+
+
 def test_entries_come_back_as_they_were_added(path: Path):
     added = [keyfile.new_key("ana", "administrator", 'it\'s "mine"')[1], keyfile.new_key("José")[1]]
     for entry in added:

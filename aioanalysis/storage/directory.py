@@ -65,7 +65,10 @@ class DirectoryStorage:
             try:
                 await in_thread(tree.prepare)
             except OSError as error:
-                raise Misconfigured(f"{tree.root} cannot be made: {error.strerror}") from error
+                raise Misconfigured(
+                    f"{PREFIX}STORAGE_DIRECTORY: {tree.root} cannot be made ({error.strerror});"
+                    " choose a folder that this user may write"
+                ) from error
 
     async def check(self) -> str:
         for tree in self._trees.values():

@@ -216,6 +216,14 @@ async def test_a_disk_below_the_reserve_is_wrong(sound: dict[str, Any]) -> None:
     assert len(of(await found(full), "disk", Status.WRONG)) == 2
 
 
+async def test_a_storage_folder_that_cannot_be_made_is_told_with_its_setting(
+    sound: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    [wrong] = of(await found({**sound, "storage_directory": tmp_path / "file"}), "storage", Status.WRONG)
+    assert wrong.text.startswith(f"{PREFIX}STORAGE_DIRECTORY: {tmp_path}/file/queue cannot be made")
+
+
 async def test_a_broken_method_is_named(sound: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "methods" / "broken").mkdir(parents=True)
     [wrong] = of(await found({**sound, "methods_dir": tmp_path / "methods"}), "methods", Status.WRONG)

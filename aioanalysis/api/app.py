@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from aioanalysis.api import (
     actions,
@@ -107,5 +109,21 @@ def make_runner(app: web.Application, *, shutdown_seconds: float) -> web.AppRunn
         access_log=None,
         auto_decompress=False,
         lingering_time=LINGERING_SECONDS,
+        logger=_http_log(),
         shutdown_timeout=shutdown_seconds,
     )
+
+
+def _http_log() -> logging.Logger:
+    """The log of aiohttp's server."""
+    log = logging.getLogger("aioanalysis.http")
+    log.addFilter(_without_the_sent)
+    return log
+
+
+def _without_the_sent(record: logging.LogRecord) -> bool:
+    """What is no HTTP is its sender's fault, in one line; its traceback would quote it, keys and all."""
+    if record.exc_info and isinstance(record.exc_info[1], HttpProcessingError):
+        record.exc_info = None
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+    return True

@@ -653,6 +653,21 @@ async def test_an_error_after_the_answer_began_cuts_it_and_adds_nothing(api: Api
         await runner.cleanup()
 
 
+@pytest.mark.parametrize(
+    "line", ["Authorization: Bearer the-secret\x01", "Authorization: Bearer the-secret" * 900]
+)
+async def test_what_is_no_http_is_refused_and_not_quoted_in_the_log(
+    api: Api, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await api.raw(f"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n{line}\r\n\r\n".encode())
+    assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.0 400 "))
+    [record] = [record for record in caplog.records if record.name == "aioanalysis.http"]
+    assert record.levelname == "WARNING"
+    assert record.getMessage() == "Error handling request from 127.0.0.1"
+    assert record.exc_info is None
+    assert "the-secret" not in caplog.text
+
+
 async def test_requests_of_one_connection_keep_their_ids_apart(api: Api) -> None:
     async with ClientSession() as session:
 

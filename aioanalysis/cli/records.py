@@ -24,6 +24,7 @@ from aioanalysis.conversion.findings import KINDS, Finding, Findings
 from aioanalysis.conversion.rows import Record
 from aioanalysis.errors import Invalid
 
+RECORDSETS: Final = "bold_recordset_code_arr"
 FIELDS_SHOWN: Final = 4
 RECORDS_A_STEP: Final = 200
 
@@ -62,6 +63,9 @@ def convert(
     marker: Annotated[
         str | None, typer.Option(help="Marker of FASTA sequences whose headers name none, e.g. COI-5P.")
     ] = None,
+    recordset: Annotated[
+        str | None, typer.Option(help="Code that every record gets, to tell files of one job apart.")
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="File for what was changed or not read, JSON Lines, a finding a line.")
     ] = None,
@@ -84,7 +88,7 @@ def convert(
                 show=not as_json,
             )
         )
-        done = [_convert(path, form, marker, sink, told, bar) for path in inputs]
+        done = [_convert(path, form, marker, recordset, sink, told, bar) for path in inputs]
     unread = sum(one.findings.unread for one in done)
     if as_json:
         total = sum(one.records for one in done)
@@ -103,6 +107,7 @@ def _convert(
     path: Path,
     form: Format | None,
     marker: str | None,
+    recordset: str | None,
     sink: IO[bytes],
     told: IO[bytes] | None,
     bar: Progress,
@@ -123,6 +128,9 @@ def _convert(
             require_text(head)
         task = bar.add_task(path.name, total=path.stat().st_size or None)
         for record in _guarded(path, conversion.records(stream, form, findings, marker=marker)):
+            if recordset:
+                codes = record.get(RECORDSETS) or []
+                record[RECORDSETS] = [*codes, *({recordset} - set(codes))]
             sink.write(conversion.to_line(record))
             number += 1
             if number % RECORDS_A_STEP == 0:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +18,9 @@ from barcode.reference import UnreadableError, as_json_lines
 from barcode.search import Library
 from barcode.sequences import encode, read_sequence, reverse_complement
 from Bio.Align import PairwiseAligner
+from typer.testing import CliRunner
 
+from aioanalysis.cli import app
 from tests.methods.conftest import ROOT, MethodRun, Outcome, read_csv, read_fasta
 from tests.methods.test_alignment import mutated, random_sequence
 from tests.methods.test_distance_summary import refused
@@ -162,6 +166,26 @@ def test_a_recordset_of_the_job_can_be_the_library(method: Method) -> None:
     found = done(method("identification")(records, reference_recordset="DS-LIB"))
     assert [name[:7] for name in found] == ["TEST000"]
     refused(method("identification")(records, reference_recordset="DS-NONE"), "The library is empty")
+
+
+def test_a_library_of_ones_own_goes_with_the_queries_as_the_readme_says(
+    method: Method, tmp_path: Path
+) -> None:
+    readme = (ROOT / "methods" / "identification" / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "library.fasta").write_text(
+        fasta(("LIB1|Aus bus|BOLD:AAA0001", WHOLE), ("LIB2|Aus cus", OTHER))
+    )
+    (tmp_path / "queries.fasta").write_text(fasta(("Q1", mutated(WHOLE, 5, 0.002)), ("Q2", OTHER)))
+    with contextlib.chdir(tmp_path):
+        for line in re.findall(r"^ *aioanalysis (records convert .*)$", readme, re.MULTILINE):
+            done_so = CliRunner().invoke(app, line.split(), catch_exceptions=False)
+            assert done_so.exit_code == 0, done_so.output
+    both = b"".join((tmp_path / name).read_bytes() for name in ("queries.jsonl", "library.jsonl"))
+    found = done(method("identification")(both, reference_recordset="MY-LIBRARY"))
+    assert [(row["status"], row["name"]) for row in found.values()] == [
+        ("match", "Aus bus"),
+        ("match", "Aus cus"),
+    ]
 
 
 def test_a_file_in_the_package_can_be_the_library(method: Method) -> None:

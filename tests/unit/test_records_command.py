@@ -232,3 +232,13 @@ def test_errors_are_one_line_and_the_exit_code_is_that_of_a_refusal(package: Pat
     assert ended.returncode == 1
     assert ended.stderr == f"aioanalysis: {package} cannot be converted: it is empty\n"
     assert issubclass(Invalid, AnalysisError)
+
+
+def test_a_recordset_code_is_added_to_what_records_have(tmp_path: Path, out: Path) -> None:
+    out.parent.mkdir()
+    source = tmp_path / "records.jsonl"
+    held = [{"bold_recordset_code_arr": ["DS-ONE"]}, {"bold_recordset_code_arr": ["MINE"]}, {}]
+    source.write_text("".join(json.dumps({**RECORDS[0], **one}) + "\n" for one in held))
+    assert run(source, "--recordset", "MINE", "-o", out).exit_code == 0
+    codes = [record["bold_recordset_code_arr"] for record in lines(out)]
+    assert codes == [["DS-ONE", "MINE"], ["MINE"], ["MINE"]]

@@ -96,6 +96,25 @@ def test_every_state_and_action_is_shown_as_written(clone: Path, dev: None) -> N
     assert Counter(job["state"] for job in jobs) == {"complete": 4, "failed": 2}
 
 
+def test_a_working_day_at_the_command_line_is_as_written(clone: Path, dev: None) -> None:
+    [block] = blocks(README.read_text(), "## Command line")
+    said = typed(clone, block)
+    assert "min_length" in said
+    assert "complete" in said
+    assert list(clone.glob("barcode_gap.*.html"))
+    with zipfile.ZipFile(next(clone.glob("barcode_gap.*.zip"))) as package:
+        assert json.loads(package.read("params.json"))["min_length"] == 300
+
+
+def test_the_python_program_runs_as_written(clone: Path, dev: None) -> None:
+    [program] = blocks(README.read_text(), "## Python", "python")
+    assert len([line for line in program.splitlines() if line]) <= 10
+    (clone / "program.py").write_text(program)
+    said = typed(clone, ".venv/bin/python program.py").splitlines()
+    assert "'label': 'Within Species'" in said[0]
+    assert int(said[-1]) > 10_000
+
+
 def ids(clone: Path) -> set[str]:
     """Of all jobs."""
     listed = json.loads(typed(clone, "aioanalysis jobs --json"))

@@ -86,15 +86,15 @@ def _marked(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<=<!-- {name} -->\n)(.*?)(?=\n<!-- /{name} -->)", re.DOTALL)
 
 
-def blocks(text: str, heading: str) -> list[str]:
-    """The shell blocks under a heading, up to the next of its level or above."""
+def blocks(text: str, heading: str, language: str = "sh") -> list[str]:
+    """The blocks of code under a heading, up to the next of its level or above."""
     level = len(heading.split(" ")[0])
     found: list[str] = []
     inside = seen = False
     for piece in re.split(r"(^```.*?^```$)", text, flags=re.DOTALL | re.MULTILINE):  # text, fence, text, ...
         if piece.startswith("```"):
-            if inside and piece.startswith("```sh\n"):
-                found.append(piece.removeprefix("```sh\n").removesuffix("```"))
+            if inside and piece.startswith(f"```{language}\n"):
+                found.append(piece.removeprefix(f"```{language}\n").removesuffix("```"))
             continue
         for line in re.findall(r"^#+ .*$", piece, re.MULTILINE):
             if line == heading:

@@ -363,8 +363,8 @@ class ProgressBoard(Protocol):
         """Keep each as its run's latest, for a day, and tell those that wait. Repeatable."""
         ...
 
-    async def latest(self, job_ids: Collection[str]) -> Mapping[str, Sequence[JobProgress]]:
-        """The latest of each run, in one call, by job; of jobs without any nothing."""
+    async def latest(self, runs: Mapping[str, Sequence[int | None]]) -> Mapping[str, Sequence[JobProgress]]:
+        """The latest of these runs (frames' numbers, by job) in one call; of jobs without any nothing."""
         ...
 
     async def newest(self) -> str:

@@ -127,7 +127,7 @@ async def show(request: web.Request) -> web.StreamResponse:
 
 async def known_of(context: ApiContext, jobs: Sequence[Job]) -> Mapping[str, Known]:
     """What is known of these unfinished jobs beside their records, by their ids."""
-    running = [job.id for job in jobs if any(frame.phase is State.RUNNING for frame in job.frames)]
+    running = {job.id: [f.number for f in job.frames if f.phase is State.RUNNING] for job in jobs}
     unfinished = [job.id for job in jobs if job.state not in FINISHED]
     async with job_store_time():
         progress = await context.progress.latest(running)

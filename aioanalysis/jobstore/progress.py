@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -43,20 +43,24 @@ class RedisProgressBoard:
         self._post = client.register_script(POST)
 
     async def post(self, news: Sequence[JobProgress]) -> None:
-        rows = [part for one in news for part in (one.job, _run(one), _dump(one))]
+        rows = [part for one in news for part in (one.job, _run(one.frame), _dump(one))]
         if rows:
             async with answering():
                 await self._post([self._keys.progress], [KEPT_SECONDS, self._keys.progress_of(""), *rows])
 
-    async def latest(self, job_ids: Collection[str]) -> Mapping[str, Sequence[JobProgress]]:
-        if not job_ids:
+    async def latest(self, runs: Mapping[str, Sequence[int | None]]) -> Mapping[str, Sequence[JobProgress]]:
+        asked = {job_id: [_run(frame) for frame in frames] for job_id, frames in runs.items() if frames}
+        if not asked:
             return {}
         async with answering(), self._client.pipeline(transaction=False) as pipe:
-            for job_id in job_ids:
-                pipe.hvals(self._keys.progress_of(job_id))
-            answers: list[list[str]] = await pipe.execute()
-        pairs = zip(job_ids, answers, strict=True)
-        return {job_id: _loaded(documents) for job_id, documents in pairs if documents}
+            for job_id, names in asked.items():
+                pipe.hmget(self._keys.progress_of(job_id), names)
+            answers: list[list[str | None]] = await pipe.execute()
+        found = {
+            job_id: _loaded(document for document in documents if document is not None)
+            for job_id, documents in zip(asked, answers, strict=True)
+        }
+        return {job_id: latest for job_id, latest in found.items() if latest}
 
     async def newest(self) -> str:
         async with answering():
@@ -73,8 +77,8 @@ class RedisProgressBoard:
         return rows[-1][0] if rows else place, _loaded(fields["doc"] for _, fields in rows)
 
 
-def _run(one: JobProgress) -> str:
-    return "" if one.frame is None else str(one.frame)
+def _run(frame: int | None) -> str:
+    return "" if frame is None else str(frame)
 
 
 def _dump(one: JobProgress) -> str:

@@ -38,15 +38,17 @@ def at_stage(stage: int, frame: int | None = None) -> JobProgress:
 
 async def test_the_latest_of_each_run_is_kept(parts: RedisParts) -> None:
     board = parts.progress
-    assert await board.latest([]) == {}
-    assert await board.latest([NEWS.job]) == {}
+    assert await board.latest({}) == {}
+    assert await board.latest({NEWS.job: [None], "bbbbbbbb": []}) == {}
     await board.post([])
     await board.post([at_stage(1, 1), at_stage(1, 2), replace(NEWS, job="bbbbbbbb")])
     await board.post([at_stage(2, 1)])
-    found = await board.latest([NEWS.job, "bbbbbbbb", "cccccccc"])
-    assert found.keys() == {NEWS.job, "bbbbbbbb"}
-    assert sorted(found[NEWS.job], key=lambda one: one.frame or 0) == [at_stage(2, 1), at_stage(1, 2)]
-    assert found["bbbbbbbb"] == [replace(NEWS, job="bbbbbbbb")]
+    found = await board.latest({NEWS.job: [2, 1, 7], "bbbbbbbb": [None], "cccccccc": [None]})
+    assert found == {
+        NEWS.job: [at_stage(1, 2), at_stage(2, 1)],
+        "bbbbbbbb": [replace(NEWS, job="bbbbbbbb")],
+    }
+    assert await board.latest({NEWS.job: [1]}) == {NEWS.job: [at_stage(2, 1)]}
 
 
 async def test_who_waits_hears_what_is_new_once(parts: RedisParts) -> None:
@@ -78,4 +80,4 @@ async def test_all_of_it_goes_by_itself_and_the_news_are_bounded(parts: RedisPar
 async def test_what_another_version_wrote_is_passed_over(parts: RedisParts, unique: str) -> None:
     await parts.progress.post([at_stage(1)])
     await parts.client.hset(f"{unique}:progress:{NEWS.job}", "1", "{}")
-    assert await parts.progress.latest([NEWS.job]) == {NEWS.job: [at_stage(1)]}
+    assert await parts.progress.latest({NEWS.job: [1, None]}) == {NEWS.job: [at_stage(1)]}

@@ -334,7 +334,7 @@ async def test_of_running_jobs_the_progress_is_posted_and_only_what_changed_is_r
         await world.storage.write(Container.RESULTS, name, json.dumps(body).encode())
 
     async def stage() -> int | None:
-        found = (await world.parts.progress.latest([running.id])).get(running.id, ())
+        found = (await world.parts.progress.latest({running.id: [None]})).get(running.id, ())
         return found[0].progress.stage if found else None
 
     await tell(queued)  # what an earlier attempt has left
@@ -356,7 +356,7 @@ async def test_of_running_jobs_the_progress_is_posted_and_only_what_changed_is_r
     await world.look()
     assert (await world.job(running)).state is State.COMPLETE
     assert await stage() == 2
-    assert await world.parts.progress.latest([queued.id]) == {}
+    assert await world.parts.progress.latest({queued.id: [None]}) == {}
 
 
 async def test_progress_that_cannot_be_read_holds_up_no_pass(
@@ -377,7 +377,7 @@ async def test_progress_that_cannot_be_read_holds_up_no_pass(
     await world.look(full=False)
     monkeypatch.undo()
     await world.look(full=False)
-    [found] = (await world.parts.progress.latest([job.id]))[job.id]
+    [found] = (await world.parts.progress.latest({job.id: [None]}))[job.id]
     assert found.progress.stage == 1
 
 

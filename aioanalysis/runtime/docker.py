@@ -35,7 +35,7 @@ from aioanalysis.runtime.images import Images
 
 WAIT_SECONDS: Final = 60.0  # of one wait call: an end that the engine did not tell is seen after that
 REMOVE_SECONDS: Final = 60.0
-CLEAR_SECONDS: Final = 600.0
+CLEAR_SECONDS: Final = 120.0
 CLEAR_IMAGES: Final = 3
 OUTPUT_SHOWN: Final = 500
 STOP_SECONDS: Final = 2  # from SIGTERM to SIGKILL

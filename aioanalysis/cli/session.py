@@ -17,7 +17,7 @@ from aioanalysis.errors import AnalysisError, Invalid, Misconfigured
 from aioanalysis.settings import PREFIX
 
 T = TypeVar("T")
-PATIENCE_SECONDS: Final = 10.0
+PATIENCE_SECONDS: Final = 5.0
 LONG_PATIENCE_SECONDS: Final = 600.0
 TRACE: Final = f"{PREFIX}LOG_LEVEL"
 
@@ -74,8 +74,9 @@ class _Outages:
 
     def __init__(self) -> None:
         self._last = ""
+        self._shown = sys.stderr.isatty()  # asked now: a bar that is drawn stands in for it later
 
     def tell(self, text: str) -> None:
-        if text != self._last and sys.stderr.isatty():
+        if text != self._last and self._shown:
             print(f"aioanalysis: {text}; trying again", file=sys.stderr)
         self._last = text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -12,13 +11,13 @@ from typing import Final
 from aioanalysis import __version__
 from aioanalysis.cli.findings import Finding, Status, skew
 from aioanalysis.domain.exchange import WORKERS, Container
+from aioanalysis.domain.presence import SIGN_MAX_BYTES, parse_sign
 from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Damaged, Misconfigured, Missing, SystemFault
 from aioanalysis.interfaces import ExchangeStorage, JobFilter
 from aioanalysis.settings import PREFIX, Settings
 
 WORKER_SEEN: Final = timedelta(minutes=10)
-WORKER_MAX_BYTES: Final = 1 << 20
 PROBE_LEASE_SECONDS: Final = 15
 
 
@@ -115,21 +114,25 @@ async def _try_blobs(opened: ExchangeStorage) -> timedelta:
 async def _workers(opened: ExchangeStorage) -> AsyncIterator[Finding]:
     seen = 0
     async for blob in opened.list(Container.RESULTS, WORKERS):
-        if blob.size > WORKER_MAX_BYTES or datetime.now(UTC) - blob.modified_at > WORKER_SEEN:
+        if datetime.now(UTC) - blob.modified_at > WORKER_SEEN:
             continue
-        async with opened.open(Container.RESULTS, blob.name) as stream:
-            body = json.loads(b"".join([piece async for piece in stream.chunks()]))
-        if body.get("state") == "stopped":
+        try:
+            async with opened.open(Container.RESULTS, blob.name, end=SIGN_MAX_BYTES) as stream:
+                sign = parse_sign(b"".join([piece async for piece in stream.chunks()]))
+        except Damaged as error:
+            yield Finding("workers", Status.WARNING, f"{blob.name} cannot be read: {error}")
+            continue
+        if sign.state == "stopped":
             continue
         seen += 1
-        name = str(body.get("worker"))
-        for finding in skew(f"worker {name}'s", datetime.fromisoformat(body["at"]) - blob.modified_at):
-            yield finding
-        if body.get("service_version") != __version__:
-            text = f"{name} is of version {body.get('service_version')}, this is {__version__}"
+        if sign.at is not None:
+            for finding in skew(f"worker {sign.worker}'s", sign.at - blob.modified_at):
+                yield finding
+        if sign.service_version != __version__:
+            text = f"{sign.worker} is of version {sign.service_version or 'unknown'}, this is {__version__}"
             yield Finding("workers", Status.WARNING, text, "bring all processes to one version")
-        if body.get("state") == "low_disk":
-            text, mend = f"{name} claims nothing, its disk is full", "make room on its host"
+        if sign.state == "low_disk":
+            text, mend = f"{sign.worker} claims nothing, its disk is full", "make room on its host"
             yield Finding("workers", Status.WRONG, text, mend)
     if seen:
         yield Finding("workers", Status.OK, f"{seen} seen in the last {WORKER_SEEN.seconds // 60} minutes")

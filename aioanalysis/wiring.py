@@ -11,8 +11,9 @@ from typing import Final
 from aioanalysis import logs
 from aioanalysis.api.context import Gauge
 from aioanalysis.counting import counted
-from aioanalysis.domain.exchange import Container
+from aioanalysis.domain.exchange import WORKERS, Container
 from aioanalysis.domain.states import State
+from aioanalysis.domain.wrangling import WORKER_SEEN
 from aioanalysis.errors import AnalysisError, Misconfigured
 from aioanalysis.identity import open_identity
 from aioanalysis.interfaces import (
@@ -75,7 +76,7 @@ class Service:
     async def gauges(self) -> Sequence[Gauge]:
         """Figures of scheduler and queue for /metrics; a part that does not answer leaves its own out."""
         found: list[Gauge] = []
-        for look in (self._faults, self._jobs_by_state, self._pass_age, self._queue_length):
+        for look in (self._faults, self._jobs_by_state, self._pass_age, self._queue_length, self._workers):
             try:
                 found += await look()
             except AnalysisError as error:
@@ -116,6 +117,14 @@ class Service:
         async for _ in self.storage.names(Container.QUEUE):
             length += 1
         return [Gauge("queue_packages", length, "Packages in the queue container.")]
+
+    async def _workers(self) -> Sequence[Gauge]:
+        since = self.operations.clock() - WORKER_SEEN
+        seen = [
+            sign async for sign in self.storage.list(Container.RESULTS, WORKERS) if sign.modified_at >= since
+        ]
+        text = "Workers that gave a sign of life in the last five minutes."
+        return [Gauge("workers_seen", len(seen), text)]
 
     async def _pass_problem(self) -> str | None:
         """Whether the last pass, of whichever process, is too long ago."""

@@ -1,0 +1,139 @@
+"""The folder operating/: dashboard, alerts and lifecycle rules fit what the service says and stores."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+
+from aioanalysis.domain import exchange
+from aioanalysis.settings import Settings
+from tests.support.deployment import Deployment
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).parents[2]
+OPERATING = ROOT / "operating"
+METRIC = re.compile(r"aioanalysis_[a-z_]+")
+
+
+def dashboard() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((OPERATING / "grafana.json").read_text())
+    return found
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups = yaml.safe_load((OPERATING / "alerts.yaml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def expressions() -> Iterator[str]:
+    for panel in dashboard()["panels"]:
+        yield from (target["expr"] for target in panel["targets"])
+    yield from (rule["expr"] for rule in alerts())
+
+
+async def test_every_metric_of_dashboard_and_alerts_is_one_that_the_service_tells(quick: Deployment) -> None:
+    quick.serve(pass_interval=1, watch_interval=0.2)
+    quick.worker()
+    async with quick.client() as client, aiohttp.ClientSession() as session:
+        job = await client.submit("noop", recordset="DS-TWO")
+        assert (await client.wait(job["id"], timeout=60))["state"] == "complete"
+
+        async def told() -> str:
+            async with session.get(f"{quick.server}/metrics") as response:
+                text = await response.text()
+            assert "aioanalysis_workers_seen 1\n" in text
+            return text
+
+        text = await eventually(told, within=30)
+    # `up` apart, nothing is asked for that is not one of ours.
+    names = {name for expression in expressions() for name in METRIC.findall(expression)}
+    assert names
+    assert names <= set(re.findall(r"^(aioanalysis_[a-z_]+)", text, re.MULTILINE))
+    states = set(re.findall(r'aioanalysis_jobs\{state="(\w+)"\}', text))
+    named = {
+        state
+        for expression in expressions()
+        for value in re.findall(r'state=~?"([^"]+)"', expression)
+        for state in value.split("|")
+    }
+    assert named <= states
+
+
+def test_panels_do_not_lie_upon_each_other_and_each_has_an_id_of_its_own() -> None:
+    panels = dashboard()["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places: set[tuple[int, int]] = set()
+    for panel in panels:
+        grid = panel["gridPos"]
+        own = {
+            (x, y)
+            for x in range(grid["x"], grid["x"] + grid["w"])
+            for y in range(grid["y"], grid["y"] + grid["h"])
+        }
+        assert max(x for x, _ in own) < 24
+        assert not own & places, panel["title"]
+        places |= own
+
+
+def test_the_readme_says_for_every_alert_what_to_do() -> None:
+    section = (ROOT / "README.md").read_text().split("### When something fails\n")[1].split("\n### ")[0]
+    named = re.findall(r"`([A-Z][A-Za-z]+)` \|", section)
+    assert sorted(named) == sorted(rule["alert"] for rule in alerts())
+    assert set(METRIC.findall(section)) <= {m for e in expressions() for m in METRIC.findall(e)}
+
+
+STEM = "noop.0123abcd"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"queue/{exchange.package_name(STEM)}",
+        f"results/{exchange.claim_name(STEM)}",
+        f"results/{exchange.control_name(STEM)}",
+        f"results/{exchange.progress_name(STEM)}",
+        f"results/{exchange.progress_log_name(STEM)}",
+        f"results/{exchange.attempt_name(STEM, 1, 'failed.zip')}",
+        f"results/{exchange.snapshot_name(STEM)}",
+        f"results/{exchange.worker_name('w1')}",
+        f"results/{STEM}.zip",
+        f"results/{STEM}.metadata.json",
+    ],
+)
+def test_lifecycle_rules_take_every_file_of_a_job_some_time_after_its_expiry(name: str) -> None:
+    rules = json.loads((OPERATING / "lifecycle.json").read_text())["rules"]
+    days = [
+        rule["definition"]["actions"]["baseBlob"]["delete"]["daysAfterModificationGreaterThan"]
+        for rule in rules
+        if any(name.startswith(prefix) for prefix in rule["definition"]["filters"]["prefixMatch"])
+    ]
+    fields = Settings.model_fields
+    containers = [fields[field].default for field in ("queue_container", "results_container")]
+    assert name.split("/")[0] in containers
+    expiry = fields["job_expiry"].default / 86_400
+    assert days
+    assert all(day > expiry for day in days)
+
+
+def test_results_may_be_kept_longer_without_keeping_the_bookkeeping() -> None:
+    first, second = json.loads((OPERATING / "lifecycle.json").read_text())["rules"]
+    assert second["definition"]["filters"]["prefixMatch"] == ["results/"]
+    folders = {
+        f"results/{folder}"
+        for folder in (
+            exchange.ATTEMPTS,
+            exchange.CLAIMED,
+            exchange.CONTROL,
+            exchange.PROGRESS,
+            exchange.SNAPSHOTS,
+            exchange.WORKERS,
+        )
+    }
+    assert set(first["definition"]["filters"]["prefixMatch"]) == {"queue/", *folders}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Final
 
 import typer
@@ -13,7 +14,7 @@ from aioanalysis.cli.options import Json
 from aioanalysis.cli.output import print_json
 from aioanalysis.cli.runs import json_object
 from aioanalysis.cli.session import with_service
-from aioanalysis.client import AnalysisClient, JobJson
+from aioanalysis.client import AnalysisClient, ApiProblem, JobJson
 
 COLUMNS: Final = (
     Column("frame", keep=9, right=True),
@@ -45,20 +46,39 @@ def action(
     ] = "{}",
     as_json: Json = False,
 ) -> None:
-    """Steer jobs; of a resubmission prints the new job's id."""
+    """Steer jobs; of a resubmission prints the new job's id.
+
+    Of several jobs those that refuse are named, the others are acted on, and the exit code is 1.
+    """
     changes = json_object(change, "--change")
 
-    async def work(client: AnalysisClient) -> list[JobJson]:
-        if name == "resubmit":
-            return [await client.resubmit(job_id, **changes) for job_id in job_ids]
-        return [await client.action(job_id, name, now=now, all_frames=every) for job_id in job_ids]
+    jobs: list[JobJson] = []
+    refused = 0
 
-    jobs = with_service(work)
+    async def act(client: AnalysisClient, job_id: str) -> JobJson:
+        if name == "resubmit":
+            return await client.resubmit(job_id, **changes)
+        return await client.action(job_id, name, now=now, all_frames=every)
+
+    async def work(client: AnalysisClient) -> None:
+        nonlocal refused
+        for job_id in job_ids:
+            try:
+                jobs.append(await act(client, job_id))
+            except ApiProblem as problem:
+                if len(job_ids) == 1:
+                    raise
+                print(f"aioanalysis: {job_id}: {problem}", file=sys.stderr)
+                refused += 1
+            else:
+                if not as_json:
+                    print(jobs[-1]["id"], jobs[-1]["state"])
+
+    with_service(work)
     if as_json:
         print_json(jobs)
-    else:
-        for job in jobs:
-            print(job["id"], job["state"])
+    if refused:
+        raise typer.Exit(1)
 
 
 def frames(

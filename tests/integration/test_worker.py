@@ -697,6 +697,25 @@ async def test_a_second_signal_gives_back_at_once(place: Place) -> None:
     assert await place.is_tidy()
 
 
+async def test_interrupted_twice_a_worker_process_drains_and_then_gives_back(place: Place) -> None:
+    stem = await enqueue(place.storage, new_stem("slow"), seconds=60)
+    async with place.process(drain_seconds=300) as process:
+        await place.running(stem, worker=process)
+        process.send_signal(signal.SIGINT)
+
+        async def drains() -> bool:
+            presence = json.loads(await read_blob(place.storage, worker_name("w")))
+            return bool(presence["state"] == "draining")
+
+        await eventually(drains, within=30, every=0.1)
+        assert process.returncode is None
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(60):
+            assert await process.wait() == 0
+    assert await names_in(place.storage, QUEUE) == [package_name(stem)]
+    assert await place.is_tidy()
+
+
 async def test_wherever_a_worker_is_cancelled_nothing_of_it_is_left(place: Place) -> None:
     begin = random.Random(5)
     for number in range(12):

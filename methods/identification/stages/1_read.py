@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from barcode.identify import RANKS
 from barcode.job import Job, RefusalError, run_stage, write_jsonl
 from barcode.judging import judge_all, markers_told
 from barcode.reading import used_row
@@ -39,13 +40,16 @@ def stage(job: Job) -> None:
         return "library" if code in record.array("bold_recordset_code_arr") else "query"
 
     roles = {"query": 0, "library": 0, "both": 0}
+    named = dict.fromkeys(roles, 0)
     with (job.work / "sequences.txt").open("wb") as sequences:
 
         def row(item: Used) -> dict[str, object]:
             sequences.write(strip(item.letters).tobytes() + b"\n")
             part = role(item.record)
+            made = {**row_of(job, item), "role": part}
             roles[part] += 1
-            return {**row_of(job, item), "role": part}
+            named[part] += has_name(made)
+            return made
 
         left_out = judge_all(job, selector, row, REASONS)
     library = roles["library"] + roles["both"]
@@ -55,6 +59,23 @@ def stage(job: Job) -> None:
         library = source["used"]
     job.save("source", source | {"used": library})
     refuse(job, selector, roles, library, f" Left out: {left_out}." if left_out else "")
+    require_names(
+        job, library, source["named"] if content is not None else named["library"] + named["both"], roles
+    )
+
+
+def has_name(row: dict[str, object]) -> bool:
+    return any(row[rank] for rank in RANKS)
+
+
+def require_names(job: Job, library: int, named: int, roles: dict[str, int]) -> None:
+    """A library without a single name is a wrong file; the records of a job may have none."""
+    if named:
+        return
+    told = f"Not one of the {library:,} library records has a name at any rank from species to phylum"
+    if not roles["both"]:
+        raise RefusalError(f"{told}, so nothing can be named. Is it the right file, with names in it?")
+    job.note("warning", f"{told}: every query is without a match, however near its hits are.")
 
 
 def reference_of(job: Job) -> tuple[bytes | None, str]:
@@ -109,7 +130,8 @@ def read_reference(job: Job, content: bytes) -> dict[str, Any]:
         job.note(
             "note", f"Of the reference {len(left_out):,} of {selector.read:,} records are left out: {told}."
         )
-    return {"read": selector.read, "used": len(rows), "left_out": dict(selector.counts)}
+    named = sum(map(has_name, rows))
+    return {"read": selector.read, "used": len(rows), "named": named, "left_out": dict(selector.counts)}
 
 
 def refuse(job: Job, selector: Selector, roles: dict[str, int], library: int, left_out: str) -> None:

@@ -124,6 +124,8 @@ def result_row(job: Job, query: Row, hits: list[Hit], verdict: Verdict, searched
         flags.append("ambiguous bases")
     if top and top[0].reverse:
         flags.append("reverse complement")
+    if verdict.within and not verdict.names:
+        flags.append("hits without a name")
     suggested = verdict.suggestion or (None, None)
     return {
         "query_record_id": query["record_id"],

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from functools import partial
+from itertools import islice
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Generic, ParamSpec, Self, TypeVar
 
 from aioanalysis import logs
 
 P = ParamSpec("P")
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 
 log = logs.get()
 _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="aioanalysis")
@@ -103,3 +106,57 @@ class Tasks:
             for task in running:
                 task.cancel()
             await asyncio.wait(running)
+
+
+class Batched(Generic[K, V]):
+    """Makes few calls for many things out of many calls for one.
+
+    What is asked for while a call is under way goes into the next. `fetch` gives a value for each key, in
+    order; what it raises comes to all that have asked. The calls are made in tasks of `tasks`.
+    """
+
+    def __init__(
+        self, fetch: Callable[[Sequence[K]], Awaitable[Sequence[V]]], tasks: Tasks, *, name: str, most: int
+    ) -> None:
+        self._fetch = fetch
+        self._tasks = tasks
+        self._name = name
+        self._most = most
+        self._wanted: dict[K, asyncio.Future[V]] = {}
+        self._asked: dict[K, asyncio.Future[V]] = {}
+        self._busy = False
+
+    async def get(self, key: K) -> V:
+        """The value as it is after this call; may be cancelled."""
+        future = self._wanted.get(key)
+        if future is None:
+            future = self._wanted[key] = asyncio.get_running_loop().create_future()
+        if not self._busy:
+            self._begin()
+        return await asyncio.shield(future)
+
+    def _begin(self) -> None:
+        self._busy = True
+        self._tasks.start(self._run(), name=self._name).add_done_callback(self._ended)
+
+    async def _run(self) -> None:
+        while self._wanted:
+            self._asked = {key: self._wanted.pop(key) for key in list(islice(self._wanted, self._most))}
+            try:
+                values = await self._fetch(list(self._asked))
+            except Exception as error:
+                for future in self._asked.values():
+                    future.set_exception(error)
+                    future.exception()  # seen: whoever asked may have gone
+            else:
+                for future, value in zip(self._asked.values(), values, strict=True):
+                    future.set_result(value)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._busy = False
+        if task.cancelled() or task.exception() is not None:
+            for future in (*self._asked.values(), *self._wanted.values()):
+                future.cancel()  # those that have no answer: there will be none
+            self._wanted = {}
+        elif self._wanted:
+            self._begin()  # asked for between its last look and now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Final
 
@@ -40,6 +41,7 @@ class Addresses:
         return any(address in network for network in self._networks)
 
 
+@lru_cache(maxsize=1024)
 def _parsed(text: str) -> Address | None:
     """IPv4 in its IPv6 form is the same address."""
     try:

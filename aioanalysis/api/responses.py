@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
@@ -324,7 +324,5 @@ def _facts(job: Job, now: datetime, known: Known) -> dict[str, Any]:
 
 
 def _actions(job: Job) -> tuple[Action, ...]:
-    """What fits the job, one frame of each kind looked at; what is not its owner's to do is left out."""
-    kinds = {(frame.phase, frame.state): frame for frame in job.frames}
-    fitting = allowed_for(replace(job, frames=tuple(kinds.values())))
-    return tuple(action for action in fitting if action not in {Action.FORCE, Action.OVERRIDE})
+    """What fits the job; what is not its owner's to do is left out."""
+    return tuple(a for a in allowed_for(job) if a not in {Action.FORCE, Action.OVERRIDE})

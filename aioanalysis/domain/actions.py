@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 
 from aioanalysis.domain.frames import Attempt, Frame, Hold
@@ -30,7 +31,7 @@ def act(
     change = _CHANGES[action]
     frames, fits = [], False
     for frame in job.frames:
-        cell = answer(_row(frame, action), action)
+        cell = answer(_row(frame.phase, frame.state, action), action)
         again = action is Action.RETRY and all_frames and frame.phase is State.COMPLETE and job.has_frames
         if cell == "409" and not again:
             frames.append(frame)
@@ -49,13 +50,19 @@ def act(
 
 def allowed_for(job: Job) -> tuple[Action, ...]:
     """The actions that fit the job as it is now: control actions by its runs, others by its state."""
+    return _allowed(job.state, frozenset((frame.phase, frame.state) for frame in job.frames))
+
+
+@cache
+def _allowed(state: State, runs: frozenset[tuple[State, State]]) -> tuple[Action, ...]:
+    """`runs` by (phase, state): there are few kinds of them."""
     return tuple(
         action
         for action in Action
         if (
-            any(answer(_row(frame, action), action) != "409" for frame in job.frames)
+            any(answer(_row(*run, action), action) != "409" for run in runs)
             if action in _CHANGES
-            else answer(job.state, action) != "409"
+            else answer(state, action) != "409"
         )
     )
 
@@ -74,9 +81,9 @@ def overridden(job: Job, to: State, *, by: str, now: datetime) -> Job:
     return job.noted(Action.OVERRIDE.value, by=by, at=now, frames=job.with_frames(change), state=to)
 
 
-def _row(frame: Frame, action: Action) -> State:
+def _row(phase: State, state: State, action: Action) -> State:
     """The row of the table that answers: `phase` cells of a retried run ask that of its phase."""
-    return frame.phase if answer(frame.state, action) == "phase" else frame.state
+    return phase if answer(state, action) == "phase" else state
 
 
 def _new_deadline(job: Job, now: datetime, time_limit: timedelta) -> datetime:

@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
 from aioanalysis import logs
-from aioanalysis.aio import in_thread
+from aioanalysis.aio import Batched, Tasks, in_thread
 from aioanalysis.domain.outlook import Outlook, PastRun
 from aioanalysis.jobstore.client import answering
 from aioanalysis.jobstore.keys import Keys
@@ -26,9 +26,10 @@ log = logs.get()
 class RedisOutlooks:
     """`Outlooks`. The whole is made under another name and put in place of the former at once."""
 
-    def __init__(self, client: Redis, *, prefix: str) -> None:
+    def __init__(self, client: Redis, *, prefix: str, tasks: Tasks) -> None:
         self._client = client
         self._keys = Keys(prefix)
+        self._single = Batched(self._documents, tasks, name="read outlooks", most=CHUNK)
 
     async def foretell(self, outlooks: Mapping[str, Outlook]) -> None:
         made = f"{self._keys.outlooks}:new"
@@ -37,7 +38,7 @@ class RedisOutlooks:
             await self._client.delete(made)
             for at in range(0, len(ids), CHUNK):
                 chunk = {job_id: outlooks[job_id] for job_id in ids[at : at + CHUNK]}
-                documents = await in_thread(_documents, chunk)
+                documents = await in_thread(_dumped, chunk)
                 await self._client.hset(made, mapping=documents)
             pipeline = self._client.pipeline(transaction=True)
             if ids:
@@ -50,8 +51,8 @@ class RedisOutlooks:
     async def outlooks(self, job_ids: Collection[str]) -> Mapping[str, Outlook]:
         if not job_ids:
             return {}
-        async with answering():
-            rows = cast(list[str | None], await self._client.hmget(self._keys.outlooks, list(job_ids)))
+        single = len(job_ids) == 1
+        rows = [await self._single.get(*job_ids)] if single else await self._documents(list(job_ids))
         found = {}
         for job_id, document in zip(job_ids, rows, strict=True):
             if document is not None:
@@ -60,6 +61,10 @@ class RedisOutlooks:
                 except ValidationError:
                     log.warning("outlook_damaged", job_id=job_id)
         return found
+
+    async def _documents(self, job_ids: Sequence[str]) -> Sequence[str | None]:
+        async with answering():
+            return cast(list[str | None], await self._client.hmget(self._keys.outlooks, list(job_ids)))
 
     async def past_runs(self) -> Mapping[str, Sequence[PastRun]]:
         async with answering():
@@ -78,5 +83,5 @@ class RedisOutlooks:
             await self._client.hset(self._keys.past_runs, title, document)
 
 
-def _documents(outlooks: Mapping[str, Outlook]) -> dict[Field, Field]:
+def _dumped(outlooks: Mapping[str, Outlook]) -> dict[Field, Field]:
     return {job_id: _outlook.dump_json(outlook).decode() for job_id, outlook in outlooks.items()}

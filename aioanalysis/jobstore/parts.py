@@ -9,6 +9,7 @@ from typing import Final
 
 from redis.asyncio import Redis
 
+from aioanalysis.aio import Tasks
 from aioanalysis.jobstore.attached import RedisAttachedRecords
 from aioanalysis.jobstore.bell import RedisBell, open_bell
 from aioanalysis.jobstore.client import check, open_client
@@ -61,14 +62,15 @@ async def open_job_store(
         open_client(url) as client,
         open_bell(url, client, prefix=prefix) as bell,
         open_client(url, retries=0) as waiting,
+        Tasks() as tasks,
     ):
         yield RedisParts(
             client=client,
-            store=RedisJobStore(client, prefix=prefix, seal=seal),
+            store=RedisJobStore(client, prefix=prefix, seal=seal, tasks=tasks),
             attached=RedisAttachedRecords(client, prefix=prefix, budget=attached_bytes),
             events=RedisJobEvents(waiting, prefix=prefix),
             progress=RedisProgressBoard(client, waiting, prefix=prefix),
-            outlooks=RedisOutlooks(client, prefix=prefix),
+            outlooks=RedisOutlooks(client, prefix=prefix, tasks=tasks),
             sessions=RedisSessions(client, prefix=prefix, seal=seal),
             lock=RedisLock(client, prefix=prefix, seconds=lock_seconds),
             bell=bell,

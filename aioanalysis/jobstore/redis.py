@@ -12,6 +12,7 @@ from typing import Final, TypeVar, cast
 from redis.asyncio import Redis
 
 from aioanalysis import logs
+from aioanalysis.aio import Batched, Tasks
 from aioanalysis.domain.job import Job, Tombstone, is_job_id
 from aioanalysis.domain.states import State
 from aioanalysis.domain.wrangling import MethodHealth
@@ -35,7 +36,7 @@ log = logs.get()
 class RedisJobStore:
     """`JobStore`, `JobIndex`, `Tokens`, `Tombstones`, `PassLog`; every write is repeatable: see `scripts`."""
 
-    def __init__(self, client: Redis, *, prefix: str, seal: codec.Seal) -> None:
+    def __init__(self, client: Redis, *, prefix: str, seal: codec.Seal, tasks: Tasks) -> None:
         self._client = client
         self._keys = Keys(prefix)
         self._seal = seal
@@ -46,6 +47,7 @@ class RedisJobStore:
         self._drop = client.register_script(scripts.DROP)
         self._fields = client.register_script(scripts.FIELDS)
         self._passed = client.register_script(scripts.PASSED)
+        self._single = Batched(self._read, tasks, name="read jobs", most=PAGE_CHUNK)
         self._parsed: Mapping[str, Job] = {}
         """What `unfinished` last gave: a job whose version is still the stored one is not read again."""
 
@@ -83,7 +85,7 @@ class RedisJobStore:
     async def get(self, job_id: str) -> Job | None:
         if not is_job_id(job_id):
             return None
-        [found] = await self._read([job_id])
+        found = await self._single.get(job_id)
         if isinstance(found, Damaged):
             raise found
         return found

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 
 import pytest
 import structlog
 
-from aioanalysis.aio import Tasks, finish, in_thread, opened
+from aioanalysis.aio import Batched, Tasks, finish, in_thread, opened
 from tests.support.waiting import eventually
 
 
@@ -313,3 +313,73 @@ async def test_what_does_not_open_is_not_closed():
     with pytest.raises(OSError, match="no door"):
         async with opened(fails, Door.close):
             pytest.fail("inside of nothing")
+
+
+async def test_calls_for_single_things_become_few_calls_for_many() -> None:
+    asked: list[list[int]] = []
+    go = asyncio.Event()
+
+    async def fetch(keys: Sequence[int]) -> list[int]:
+        asked.append(list(keys))
+        await go.wait()
+        return [key * 10 for key in keys]
+
+    async with Tasks() as tasks:
+        batched = Batched(fetch, tasks, name="fetch", most=3)
+        calls = [asyncio.create_task(batched.get(key)) for key in (1, 2, 3, 2, 4, 5)]
+        await eventually(lambda: asked)
+        late = asyncio.create_task(batched.get(1))
+        go.set()
+        assert await asyncio.gather(*calls) == [10, 20, 30, 20, 40, 50]
+        assert await late == 10
+        assert await batched.get(6) == 60
+    assert asked == [[1, 2, 3], [4, 5, 1], [6]]  # no key twice in one call
+
+
+async def test_what_is_asked_for_just_when_a_call_has_ended_is_answered() -> None:
+    async def fetch(keys: Sequence[int]) -> Sequence[int]:
+        return keys
+
+    async def ask(number: int) -> int:
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        return await batched.get(number)
+
+    async with Tasks() as tasks:
+        batched = Batched(fetch, tasks, name="fetch", most=3)
+        for _ in range(20):
+            async with asyncio.timeout(5):
+                assert await asyncio.gather(*map(ask, range(50))) == list(range(50))
+
+
+async def test_a_call_that_fails_fails_all_who_asked_and_nobody_after_them() -> None:
+    errors = [OSError("away")]
+
+    async def fetch(keys: Sequence[str]) -> Sequence[str]:
+        await asyncio.sleep(0)
+        if errors:
+            raise errors.pop()
+        return keys
+
+    async with Tasks() as tasks:
+        batched = Batched(fetch, tasks, name="fetch", most=9)
+        calls = [asyncio.create_task(batched.get(key)) for key in "abc"]
+        gone = asyncio.create_task(batched.get("d"))
+        await asyncio.sleep(0)
+        gone.cancel()
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        assert [str(error) for error in found] == ["away"] * 3
+        assert await batched.get("e") == "e"
+
+
+async def test_whoever_waits_for_an_answer_that_cannot_come_any_more_is_let_go() -> None:
+    async def fetch(keys: Sequence[str]) -> Sequence[str]:
+        await asyncio.Event().wait()
+        return keys
+
+    async with Tasks() as tasks:
+        batched = Batched(fetch, tasks, name="fetch", most=1)
+        calls = [asyncio.create_task(batched.get(key)) for key in "ab"]
+        await asyncio.sleep(0)
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    assert [type(error) for error in found] == [asyncio.CancelledError] * 2

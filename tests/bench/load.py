@@ -24,8 +24,10 @@ class Load:
         return sorted(self.latencies)[min(int(len(self.latencies) * share), len(self.latencies) - 1)]
 
 
-async def load(request: bytes, server: str, *, count: int, connections: int = 16, pause: float = 0.0) -> Load:
-    """Send `request` `count` times over `connections`, each waiting for its answer and `pause` more.
+async def load(
+    requests: Sequence[bytes], server: str, *, count: int, connections: int = 16, pause: float = 0.0
+) -> Load:
+    """Send `requests` in turn, `count` in all; each of `connections` waits for its answer, and `pause` more.
 
     An answer that is no success, or has no length, is an error.
     """
@@ -36,7 +38,8 @@ async def load(request: bytes, server: str, *, count: int, connections: int = 16
     async def one() -> None:
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         try:
-            for _ in left:
+            for number in left:
+                request = requests[number % len(requests)]
                 began = time.perf_counter()
                 writer.write(request)
                 head = await reader.readuntil(b"\r\n\r\n")

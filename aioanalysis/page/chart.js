@@ -1,8 +1,8 @@
 /** Lines over time as an inline SVG, with a limit; the same figures follow as a table for who cannot see it. */
 
-import { html } from "./dom.js";
+import { html, useEffect, useRef, useState } from "./dom.js";
 
-const WIDTH = 640;
+const WIDTHS = [240, 640];
 const HEIGHT = 190;
 const LEFT = 62;
 const RIGHT = 10;
@@ -16,23 +16,25 @@ const SHOWN = 40;
  * the round numbers that the axis may count in, times a power of `base`.
  */
 export function LineChart({ title, description, points, limit, shownX, shownY, colour, base = 10 }) {
+  const [place, width] = useWidth();
   const known = points.filter(([, y]) => y !== null);
   const xs = points.map(([x]) => x);
   const [first, last] = [Math.min(...xs), Math.max(...xs)];
   const highest = Math.max(...known.map(([, y]) => y), limit ?? 0);
   const top = niceTop(highest || 1, base);
-  const px = (x) => LEFT + (last > first ? (x - first) / (last - first) : 0.5) * (WIDTH - LEFT - RIGHT);
+  const px = (x) => LEFT + (last > first ? (x - first) / (last - first) : 0.5) * (width - LEFT - RIGHT);
   const py = (y) => HEIGHT - BOTTOM - (y / top) * (HEIGHT - TOP - BOTTOM);
   const levels = Array.from({ length: TICKS + 1 }, (_, index) => (top * index) / TICKS);
-  const marks = last > first ? [0, 0.25, 0.5, 0.75, 1].map((part) => first + part * (last - first)) : [first];
+  const parts = width < 400 ? [0, 0.5, 1] : [0, 0.25, 0.5, 0.75, 1];
+  const marks = last > first ? parts.map((part) => first + part * (last - first)) : [first];
   const id = `chart-${title.replaceAll(/\W+/g, "-")}`;
-  return html`<figure class="stack">
-    <svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-labelledby="${id}-title ${id}-text">
+  return html`<figure class="stack" ref=${place}>
+    <svg class="chart" viewBox="0 0 ${width} ${HEIGHT}" role="img" aria-labelledby="${id}-title ${id}-text">
       <title id="${id}-title">${title}</title>
       <desc id="${id}-text">${description}</desc>
       ${levels.map(
         (y) => html`<g key=${y}>
-          <line class="grid" x1=${LEFT} x2=${WIDTH - RIGHT} y1=${py(y)} y2=${py(y)} />
+          <line class="grid" x1=${LEFT} x2=${width - RIGHT} y1=${py(y)} y2=${py(y)} />
           <text x=${LEFT - 6} y=${py(y) + 4} text-anchor="end">${shownY(y)}</text>
         </g>`,
       )}
@@ -42,8 +44,8 @@ export function LineChart({ title, description, points, limit, shownX, shownY, c
       )}
       ${limit !== null &&
       limit !== undefined &&
-      html`<line class="limit" x1=${LEFT} x2=${WIDTH - RIGHT} y1=${py(limit)} y2=${py(limit)} />
-        <text class="limit-text" x=${WIDTH - RIGHT} y=${py(limit) - 4} text-anchor="end">limit ${shownY(limit)}</text>`}
+      html`<line class="limit" x1=${LEFT} x2=${width - RIGHT} y1=${py(limit)} y2=${py(limit)} />
+        <text class="limit-text" x=${width - RIGHT} y=${py(limit) - 4} text-anchor="end">limit ${shownY(limit)}</text>`}
       ${runsOf(points).map((run, index) =>
         run.length > 1
           ? html`<polyline key=${index} class="line" stroke="var(--${colour})" points=${run.map(([x, y]) => `${px(x)},${py(y)}`).join(" ")} />`
@@ -62,6 +64,20 @@ export function LineChart({ title, description, points, limit, shownX, shownY, c
       </div>
     </details>
   </figure>`;
+}
+
+/** [ref, width]: drawn as wide as there is room, so that its text keeps its size. */
+function useWidth() {
+  const place = useRef(null);
+  const [width, setWidth] = useState(WIDTHS[1]);
+  useEffect(() => {
+    const watch = new ResizeObserver(([entry]) => {
+      setWidth(Math.round(Math.min(WIDTHS[1], Math.max(WIDTHS[0], entry.contentRect.width))));
+    });
+    watch.observe(place.current);
+    return () => watch.disconnect();
+  }, []);
+  return [place, width];
 }
 
 /** What is known in a row, without what lies beside a gap. */

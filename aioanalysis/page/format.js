@@ -36,7 +36,7 @@ export function count(value, noun) {
 export function duration(seconds) {
   if (seconds === null || seconds === undefined || Number.isNaN(seconds)) return "unknown";
   const whole = Math.max(0, seconds);
-  if (whole < 1) return "under 1 s";
+  if (whole > 0 && whole < 1) return "under 1 s";
   if (whole < 60) return `${Math.round(whole)} s`;
   if (whole < 3600) return `${Math.floor(whole / 60)} min${whole < 600 ? ` ${Math.floor(whole % 60)} s` : ""}`;
   return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} min`;

@@ -59,6 +59,33 @@ export const ACTIONS = {
   },
 };
 
+/** What a history tells. */
+export const EVENTS = {
+  submit: "Submitted",
+  split: "Records parted",
+  queue: "Packaged",
+  claim: "Taken by a worker",
+  gone: "Left the queue",
+  result: "Result came",
+  fail: "Failed",
+  fail_r: "Failed, put back",
+  deadline: "Time limit passed",
+  lease: "Worker lost, put back",
+  lease_x: "Workers lost too often",
+  dep_t: "What it waited for has ended",
+  aggregate: "Worked out from its runs",
+  wrangle: "Held after failures in a row",
+  release: "Method released",
+  override: "State set by hand",
+  block: "Held",
+  block_now: "Stopped and held",
+  unblock: "Released",
+  interrupt: "Interrupted",
+  suspend: "Suspended",
+  kill: "Killed",
+  retry: "Retried",
+};
+
 /** Why a run failed, as a sentence. */
 export const REASONS = {
   stage: "A step of the analysis stopped with an error.",

@@ -4,7 +4,7 @@ import { html } from "./dom.js";
 import { count, number } from "./format.js";
 
 const ROW = 16;
-const DRAWN = 600;
+const DRAWN = 420;
 const PAD = 12;
 const LETTER = 6.7;
 const MOST = 2000;

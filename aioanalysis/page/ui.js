@@ -61,7 +61,11 @@ export function Loaded({ of, what, children }) {
 
 /** Links that look like tabs: `tabs` are [{name, label, href}]. */
 export function Tabs({ tabs, current, label }) {
-  return html`<nav class="tabs" aria-label=${label}>
+  const row = useRef(null);
+  useEffect(() => {
+    row.current.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [current]);
+  return html`<nav class="tabs" aria-label=${label} ref=${row}>
     ${tabs.map(
       ({ name, label: text, href }) =>
         html`<a key=${name} href=${href} aria-current=${name === current ? "page" : null}>${text}</a>`,

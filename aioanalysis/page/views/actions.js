@@ -71,7 +71,7 @@ export function Actions({ job, session, onChanged }) {
 
 function offeredFor(job, session) {
   const fitting = Object.entries(ACTIONS)
-    .filter(([name]) => job.actions.includes(name) && !(name === "block_now" && !started(job)))
+    .filter(([name]) => job.actions.includes(name) && !(name === "block_now" && !started(job)) && !(name === "block" && job.state === "blocked"))
     .map(([, action]) => action);
   if (job.frames && FINISHED.has(job.state) && job.actions.includes("retry")) fitting.push(RETRY_ALL);
   if (job.actions.includes("remove")) fitting.push(REMOVE);

@@ -5,6 +5,7 @@ import { count, duration, value } from "../format.js";
 import { link } from "../router.js";
 import { REASONS, STATES } from "../states.js";
 import { Empty, Loaded, State } from "../ui.js";
+import { gistOf } from "./jobs.js";
 
 const SHOWN = 200;
 
@@ -33,7 +34,7 @@ function Table({ job, frames }) {
   }
   return html`<div class="card table">
       <div class="scroll" tabindex="0" role="region" aria-label="Runs">
-        <table>
+        <table class="runs">
           <thead>
             <tr><th scope="col">Run</th><th scope="col">State</th><th scope="col">Of</th><th scope="col">Took</th><th scope="col">What it left</th></tr>
           </thead>
@@ -48,7 +49,7 @@ function Row({ job, frame }) {
   const at = (tab) => link("jobs", job.id, tab, { frame: frame.number });
   return html`<tr>
     <th scope="row">${frame.number}</th>
-    <td><${State} state=${frame.state} />${frame.error && html`<p class="small dim">${REASONS[frame.error.reason]} ${frame.error.message}</p>`}</td>
+    <td><${State} state=${frame.state} />${frame.error && html`<p class="small dim">${REASONS[frame.error.reason]} ${gistOf(frame.error)}</p>`}</td>
     <td>${whatOf(frame)}</td>
     <td>${frame.usage ? duration(frame.usage.wall_seconds) : ""}</td>
     <td>

@@ -2,6 +2,7 @@
 
 import { html } from "../dom.js";
 import { moment } from "../format.js";
+import { EVENTS } from "../states.js";
 import { State } from "../ui.js";
 
 export function History({ job }) {
@@ -10,7 +11,7 @@ export function History({ job }) {
       ${[...job.history].reverse().map(
         (one, index) => html`<li key=${job.history.length - index}>
           <time class="dim small" datetime=${one.at}>${moment(one.at)}</time>
-          <div class="row"><span>${one.event.replaceAll("_", " ")}</span><${State} state=${one.to} />
+          <div class="row"><span>${EVENTS[one.event] || one.event.replaceAll("_", " ")}</span><${State} state=${one.to} />
             <span class="dim small">by ${one.by}</span>${one.note && html`<span class="small">${one.note}</span>`}</div>
         </li>`,
       )}

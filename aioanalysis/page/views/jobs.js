@@ -9,6 +9,7 @@ import { Stages } from "../stages.js";
 import { REASONS, STATES } from "../states.js";
 import { Empty, Heading, Loaded, State, Time } from "../ui.js";
 
+const GIST = 200;
 const GROUPS = {
   unfinished: { label: "Not finished", states: ["waiting", "queued", "running", "blocked", "failing", "retrying"] },
   ...Object.fromEntries(Object.entries(STATES).map(([state, { label }]) => [state, { label, states: [state] }])),
@@ -81,10 +82,16 @@ function Row({ job, label }) {
       </p>
       ${run && html`<${Stages} progress=${run} compact />`}
       ${job.why && !run && html`<p class="small">${job.why.text}</p>`}
-      ${job.error && job.state !== "killed" && html`<p class="small reason">${REASONS[job.error.reason]} <span class="dim">${job.error.message}</span></p>`}
+      ${job.error && job.state !== "killed" && html`<p class="small reason">${REASONS[job.error.reason]} <span class="dim">${gistOf(job.error)}</span></p>`}
     </div>
     <div class="side small dim"><code>${job.id}</code><${Time} at=${job.submitted_at} /></div>
   </li>`;
+}
+
+/** What says most of an error on one line: the last that the stage printed, else its message. */
+export function gistOf({ error, message }) {
+  const last = (error || "").trimEnd().split("\n").at(-1).trim();
+  return last ? (last.length > GIST ? `${last.slice(0, GIST)} …` : last) : message;
 }
 
 export function sourceOf(job) {

@@ -11,6 +11,7 @@ import { State, Time } from "../ui.js";
 import { framesOf, sourceOf } from "./jobs.js";
 
 const TAIL = 4000;
+const SHOWN = 4;
 const CONDITIONS = { complete: "is complete", failed: "has failed", killed: "was killed", finished: "has ended" };
 
 export function Overview({ job, runs, label }) {
@@ -36,19 +37,22 @@ function Unfinished({ job, runs }) {
   const now = useNow(5);
   const { why } = job;
   const running = (job.progress || []).filter((one) => one.frame === null || runs.some((run) => run.number === one.frame && run.state === "running"));
+  const expected = [
+    why?.position && ["Place in line", why.position],
+    why?.until && ["Looked at again", relative(why.until, now), why.until],
+    why?.expected_start && ["Expected start", relative(why.expected_start, now), why.expected_start],
+    why?.expected_finish && ["Expected end", relative(why.expected_finish, now), why.expected_finish],
+  ].filter(Boolean);
+  const shown = running.slice(0, SHOWN);
   const held = job.state === "blocked" || job.state === "failing";
   return html`<section class="notice ${held ? "warn" : "busy"}" aria-label="How far it is">
-    ${job.state !== "queued" && job.state !== "waiting" &&
-    running.slice(0, 4).map((one) => html`<div key=${one.frame} class="wide">
+    ${shown.map((one) => html`<div key=${one.frame} class="wide">
       ${one.frame !== null && html`<p class="small"><strong>Run ${one.frame}</strong></p>`}
       <${Stages} progress=${one} />
     </div>`)}
-    ${why && html`<p>${why.text}</p>`}
-    ${why && html`<dl class="facts small">
-      ${why.position !== null && html`<dt>Place in line</dt><dd>${why.position}</dd>`}
-      ${why.until && html`<dt>Looked at again</dt><dd>${relative(why.until, now)}</dd>`}
-      ${why.expected_start && html`<dt>Expected start</dt><dd title=${moment(why.expected_start)}>${relative(why.expected_start, now)}</dd>`}
-      ${why.expected_finish && html`<dt>Expected end</dt><dd title=${moment(why.expected_finish)}>${relative(why.expected_finish, now)}</dd>`}
+    ${why && !(shown.length && why.code === "running") && html`<p>${why.text}</p>`}
+    ${expected.length > 0 && html`<dl class="facts small">
+      ${expected.map(([name, told, at]) => html`<dt key=${name}>${name}</dt><dd title=${at && moment(at)}>${told}</dd>`)}
     </dl>`}
   </section>`;
 }

@@ -126,7 +126,7 @@ async def test_many_listeners_share_one_connection(api: Api) -> None:
     waiting: list[int] = []
     before = len(await api.parts.client.client_list())
     tasks = [asyncio.create_task(hear()) for _ in range(60)]
-    await eventually(lambda: len(waiting) == 60)
+    await eventually(lambda: len(waiting) == 60, within=30)
     assert len(await api.parts.client.client_list()) < before + 35
     job = await api.add_job()
     assert set(await asyncio.gather(*tasks)) == {job.id}

@@ -40,7 +40,8 @@ GOOD = {"title": "noop", "recordset": "DS-ONE"}
         ({"record_count": -1}, "/record_count"),
         ({"record_count": "3"}, "/record_count"),
         ({"record_count": True}, "/record_count"),
-        ({"record_count": 1.0}, "/record_count"),
+        ({"record_count": 1.5}, "/record_count"),
+        ({"record_count": 1e300}, "/record_count"),
         ({"tags": ["a\nb"]}, "/tags/0"),
         ({"tags": ["ok", ""]}, "/tags/1"),
         ({"tags": ["x"] * 33}, "/tags"),
@@ -156,3 +157,8 @@ def test_frames_may_not_be_larger_than_a_job_record_should_be() -> None:
     with pytest.raises(Invalid) as caught:
         parse(JobRequest, {**GOOD, "frames": frames})
     assert caught.value.errors == (("/frames", "larger than 1048576 bytes"),)
+
+
+def test_to_json_a_whole_number_may_have_a_point() -> None:
+    wanted = parse(JobRequest, {**GOOD, "record_count": 12.0, "retries": 2.0})
+    assert (wanted.record_count, wanted.retries) == (12, 2)

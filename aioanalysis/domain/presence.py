@@ -52,6 +52,7 @@ class WorkerSign:
     free_bytes: int | None
     reserve_bytes: int | None
     started_at: datetime | None
+    at: datetime | None  # by the worker's clock
 
 
 def parse_sign(data: bytes) -> WorkerSign:
@@ -85,6 +86,7 @@ def parse_sign(data: bytes) -> WorkerSign:
         free_bytes=_whole(disk.get("free_bytes")),
         reserve_bytes=_whole(disk.get("reserve_bytes")),
         started_at=_time(body.get("started_at")),
+        at=_time(body.get("at")),
     )
 
 

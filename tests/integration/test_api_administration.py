@@ -233,6 +233,25 @@ async def test_statistics_are_of_all_pages_and_worked_out_once_for_all_who_ask(
     assert pages == 4
 
 
+async def test_others_get_their_turn_while_statistics_are_worked_out(plain: Api) -> None:
+    for _ in range(300):
+        await plain.add_job()
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(others())
+    try:
+        assert (await plain.app[statistics.TALLY].get()).jobs == 300
+    finally:
+        other.cancel()
+    assert turns >= 300 / statistics.CHUNK
+
+
 @pytest.mark.parametrize("query", ["hours=2", "hours=", "hours=1&hours=3", "days=7"])
 async def test_a_wrong_query_is_told(plain: Api, query: str) -> None:
     assert (await plain.get(f"/v1/statistics?{query}", by="root")).status == 422

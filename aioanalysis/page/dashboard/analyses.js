@@ -106,7 +106,7 @@ function Rows({ jobs, selected, onSelect, busy }) {
           <th scope="col">Analysis</th>
           <th scope="col" class="wide-only">Submitter</th>
           <th scope="col" class="wide-only">Submitted</th>
-          <th scope="col" class="wide-only">What of it</th>
+          <th scope="col" class="wide-only">Details</th>
         </tr>
       </thead>
       <tbody>

@@ -47,7 +47,8 @@ export function Bulk({ filter, selected, rows, more, onDone }) {
     }
     onDone();
   };
-  const target = selected.size ? `${analyses(selected.size)} selected` : "All that the filter finds";
+  const filtered = Object.values(filter).some(Boolean);
+  const target = selected.size ? `${analyses(selected.size)} selected` : filtered ? "All that the filter finds" : "All analyses";
   return html`
     <div class="bulk" role="group" aria-label="Actions on many">
       <span class="target" aria-live="polite">${target}:</span>

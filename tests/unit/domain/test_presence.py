@@ -22,6 +22,7 @@ WHOLE = {
     "methods": [{"title": "noop", "version": "1", "digest": "d"}],
     "disk": {"free_bytes": 10, "reserve_bytes": 5},
     "started_at": "2026-03-01T00:00:00Z",
+    "at": "2026-03-01T00:00:00+00:00",
 }
 
 
@@ -37,6 +38,7 @@ def test_all_that_a_worker_tells_is_read() -> None:
     assert sign.running == (RunSign(stem="noop.0123abcd", attempt=2, since=at),)
     assert sign.methods == (MethodSign(title="noop", version="1", digest="d"),)
     assert (sign.free_bytes, sign.reserve_bytes, sign.started_at) == (10, 5, at)
+    assert sign.at == at
 
 
 def test_what_is_missing_or_of_another_form_is_unknown() -> None:

@@ -45,7 +45,7 @@ class Forecaster:
         """Remember the runs that ended in a pass ((before, after) of its jobs), and foresee `jobs`."""
         try:
             past = await self._remember(changed)
-            if full:
+            if full or (jobs and not self._farm.workers):  # one that has just come is not to be missed
                 self._farm = farm_of(await worker_signs(self._storage), now)
             if full or len(jobs) <= FEW:
                 await self._foresee(jobs, seen, now, past, busy=busy, full=full)
@@ -77,7 +77,9 @@ class Forecaster:
             return outlooks(jobs, seen, now, line=waiting, past=past, farm=self._farm)
 
         found = await in_thread(work)
-        places = {job_id: (outlook.phase, outlook.position) for job_id, outlook in found.items()}
+        places = {
+            job_id: (outlook.phase, outlook.position, outlook.workers) for job_id, outlook in found.items()
+        }
         if full or places != self._places:
             await self._outlooks.foretell(found)
             self._places = places

@@ -416,6 +416,11 @@ async def test_a_new_job_knows_its_place_after_the_next_pass_of_any_kind(world: 
     found = await world.foreseen(job)
     assert found is not None
     assert (found.position, found.workers) == (1, 0)
+    await world.greet()
+    await world.look(full=False)
+    found = await world.foreseen(job)
+    assert found is not None
+    assert (found.position, found.workers) == (1, 1)
 
 
 @pytest.mark.parametrize("state", ["low_disk", "draining", "stopped"])

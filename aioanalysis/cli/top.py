@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
@@ -18,7 +18,7 @@ from aioanalysis.cli.options import Json
 from aioanalysis.cli.output import console, print_json
 from aioanalysis.cli.session import LONG_PATIENCE_SECONDS, with_service
 from aioanalysis.cli.watching import stages_done
-from aioanalysis.client import UNFINISHED, AnalysisClient, JobSummaryJson
+from aioanalysis.client import UNFINISHED, AnalysisClient, JobSummaryJson, WorkerJson
 
 UNFINISHED_MAX: Final = 500
 ENDED_MAX: Final = 20
@@ -36,11 +36,12 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Board:
-    """What is drawn; `server` is whose it is."""
+    """What is drawn; `server` is whose it is. `workers` are null but for administrators."""
 
     server: str
     unfinished: Sequence[JobSummaryJson]
     ended: Sequence[JobSummaryJson]
+    workers: Sequence[WorkerJson] | None = None
 
 
 def top(
@@ -49,7 +50,7 @@ def top(
     """Show what the service is at, live."""
     if as_json:
         board = with_service(_board)
-        print_json({"server": board.server, "unfinished": board.unfinished, "ended": board.ended})
+        print_json(asdict(board))
     elif once:
         for line in draw(with_service(_board), {}, console.width, datetime.now(UTC)):
             console.print(line, no_wrap=True, crop=True)
@@ -68,7 +69,9 @@ def top(
 async def _board(client: AnalysisClient) -> Board:
     unfinished = await client.jobs(limit=UNFINISHED_MAX, state=sorted(UNFINISHED))
     ended = await client.jobs(limit=ENDED_MAX, state=["complete", "failed", "killed"])
-    return Board(server=client.server, unfinished=unfinished, ended=ended)
+    sees_all = (await client.who())["role"] != "user"
+    workers = await client.workers() if sees_all else None
+    return Board(server=client.server, unfinished=unfinished, ended=ended, workers=workers)
 
 
 def draw(board: Board, told: live.Progress, width: int, now: datetime) -> list[Text]:
@@ -78,9 +81,18 @@ def draw(board: Board, told: live.Progress, width: int, now: datetime) -> list[T
     rows = [_row(job, told.get(job["id"]), now) for job in (*jobs, *board.ended)]
     head = Text("aioanalysis ", style="bold").append(board.server, style="dim")
     counts = Text("  ").join(_counts(board.unfinished)) if board.unfinished else Text("nothing to do")
-    for line in (head, counts):
+    lines = [head, counts, *([_workers(board.workers)] if board.workers is not None else [])]
+    for line in lines:
         line.truncate(width, overflow="ellipsis")
-    return [head, counts, Text(""), *table_lines(COLUMNS, rows, width)]
+    return [*lines, Text(""), *table_lines(COLUMNS, rows, width)]
+
+
+def _workers(workers: Sequence[WorkerJson]) -> Text:
+    alive = [worker for worker in workers if worker["alive"]]
+    busy, slots = sum(len(one["running"]) for one in alive), sum(one["slots"] or 0 for one in alive)
+    count = f"{len(alive)} worker{'s' if len(alive) > 1 else ''}"
+    text = f"{count}, {busy} of {slots} places taken" if alive else "no worker is alive"
+    return Text(text, style="" if alive else "red")
 
 
 def _counts(jobs: Sequence[JobSummaryJson]) -> Iterable[Text]:

@@ -21,6 +21,7 @@ from aioanalysis.client.models import (
     JobSummaryJson,
     MethodJson,
     SessionJson,
+    WorkerJson,
 )
 from aioanalysis.client.results import Result
 from aioanalysis.client.transport import ApiProblem, NotReached
@@ -43,6 +44,7 @@ __all__ = [
     "Result",
     "SessionJson",
     "Update",
+    "WorkerJson",
     "find_connection",
     "open_client",
 ]

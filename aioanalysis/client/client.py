@@ -24,6 +24,7 @@ from aioanalysis.client.models import (
     JobJson,
     MethodJson,
     SessionJson,
+    WorkerJson,
 )
 from aioanalysis.client.packages import PackageCalls
 from aioanalysis.client.results import Result
@@ -194,6 +195,12 @@ class AnalysisClient(JobCalls, PackageCalls):
         """One method's definition."""
         method: MethodJson = await self._transport.call("GET", f"/v1/methods/{title}")
         return method
+
+    async def workers(self) -> list[WorkerJson]:
+        """The workers that were seen, those seen last first (administrators)."""
+        answer = await self._transport.call("GET", "/v1/workers")
+        workers: list[WorkerJson] = answer["workers"]
+        return workers
 
     async def who(self) -> SessionJson:
         """Who the holder of the key is."""

@@ -177,6 +177,24 @@ class FileJson(TypedDict):
     link: str
 
 
+class WorkerJson(TypedDict):
+    """A worker by its last sign of life; what that does not tell is null."""
+
+    worker: str
+    alive: bool
+    state: str
+    seen_at: str
+    started_at: str | None
+    host: str | None
+    service_version: str | None
+    runtime: str | None
+    engine: str | None
+    slots: int | None
+    running: list[dict[str, Any]]
+    methods: list[dict[str, Any]]
+    disk: dict[str, int | None]
+
+
 class SessionJson(TypedDict):
     """Who the holder of the key is."""
 

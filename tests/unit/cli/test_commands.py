@@ -107,6 +107,29 @@ def test_top_shows_what_runs_first_and_how_far_it_is() -> None:
     assert "stage: exit 3" in text[7]
 
 
+@pytest.mark.parametrize(
+    ("workers", "text"),
+    [
+        ([], "no worker is alive"),
+        (
+            [
+                {"alive": True, "running": [{}], "slots": 2},
+                {"alive": True, "running": [], "slots": None},
+                {"alive": False, "running": [{}], "slots": 4},
+            ],
+            "2 workers, 1 of 2 places taken",
+        ),
+    ],
+)
+def test_top_shows_an_administrator_the_workers(workers: Any, text: str) -> None:
+    board = Board(server="http://lab", unfinished=[], ended=[], workers=workers)
+    assert [line.plain for line in draw(board, {}, 80, NOW)][:3] == [
+        "aioanalysis http://lab",
+        "nothing to do",
+        text,
+    ]
+
+
 def test_a_bar_stays_within_its_ten_cells() -> None:
     assert [bar(part) for part in (-1, 0, 0.5, 1, 2)] == [
         "░" * 10,

@@ -19,6 +19,7 @@ from aioanalysis.api.responses import (
 from aioanalysis.api.results import FileView
 from aioanalysis.api.runviews import AttemptView, ErrorView, UsageView, View
 from aioanalysis.api.signin import SessionView
+from aioanalysis.api.workers import WorkerView
 from aioanalysis.client import models
 from aioanalysis.domain.states import FINISHED, State
 
@@ -31,6 +32,7 @@ PAIRS = [
     (models.MethodJson, MethodView),
     (models.FileJson, FileView),
     (models.SessionJson, SessionView),
+    (models.WorkerJson, WorkerView),
     (models.ErrorJson, ErrorView),
     (models.WhyJson, WhyView),
     (models.ProgressJson, ProgressView),

@@ -115,7 +115,7 @@ async def test_a_method_that_behaves_badly_ends_as_promised_and_the_next_job_run
         assert (error.reason if error else None) is reason, error
         if error:
             assert any(part in error.message + (error.error or "") for part in text.split("|")), error
-        assert (await parts.ended(after, within=60)).error is None
+        assert (await parts.ended(after, within=200)).error is None
         package = await zip_of(parts.storage, stem, Ending.FAILED if error else Ending.COMPLETE)
         assert package.testzip() is None
         names = set(package.namelist())
@@ -128,7 +128,7 @@ async def test_a_method_that_behaves_badly_ends_as_promised_and_the_next_job_run
                 assert package.read("closed/inner/file") == b"inside"
                 skipped = json.loads(package.read("manifest.json"))["skipped"]
                 assert {one["name"] for one in skipped} == {"link", "root", "pipe", "socket"}
-        await eventually(lambda: is_tidy(parts), within=60, every=0.2)
+        await eventually(lambda: is_tidy(parts), within=200, every=0.2)
 
 
 async def is_tidy(parts: Parts) -> bool:

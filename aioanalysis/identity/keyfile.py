@@ -94,16 +94,18 @@ class KeyFileIdentity:
         """Read the file; raises `Misconfigured` naming file and line."""
         if self._path is not None:
             self._next_look = asyncio.get_running_loop().time() + self._recheck_seconds
-            self._version = await in_thread(_version, self._path)
+            version = await in_thread(_version, self._path)
             found = await in_thread(entries, self._path)
             self._holders = [
                 (bytes.fromhex(entry.sha256), User(name=entry.user, role=entry.role)) for entry in found
             ]
+            self._version = version  # last: until then whoever does not find a key reads for himself
 
     async def identify(self, key: str) -> User | None:
         await self._look_again()
         user = self._holder(key)
-        if user is None and await self._look_again(at_once=True):
+        if user is None:
+            await self._look_again(at_once=True)
             user = self._holder(key)
         return user
 
@@ -116,21 +118,22 @@ class KeyFileIdentity:
                 holder = user
         return holder
 
-    async def _look_again(self, *, at_once: bool = False) -> bool:
-        """Read the file if it has changed, when that is due or asked for; whether it was read."""
+    async def _look_again(self, *, at_once: bool = False) -> None:
+        """Read the file if it has changed, when that is due or asked for."""
         now = asyncio.get_running_loop().time()
         if self._path is None or (now < self._next_look and not at_once):
-            return False
+            return
         self._next_look = now + self._recheck_seconds
-        if await in_thread(_version, self._path) == self._version:
-            return False
+        version = await in_thread(_version, self._path)
+        if version == self._version:
+            return
         try:
             await self.load()
         except Misconfigured as error:
+            self._version = version  # told once
             log.error("key_file_not_read", reason=str(error), keys_kept=len(self._holders))
-            return False
-        log.info("key_file_read", file=str(self._path), keys=len(self._holders))
-        return True
+        else:
+            log.info("key_file_read", file=str(self._path), keys=len(self._holders))
 
 
 def digest(key: str) -> bytes:

@@ -417,3 +417,12 @@ async def test_a_key_just_added_counts_at_once(path: Path) -> None:
     second = given(path, "ben")
     assert await identity.identify(second) == User(name="ben")
     assert await identity.identify("nobody's") is None
+
+
+async def test_a_key_just_added_counts_for_every_one_of_its_first_requests(path: Path) -> None:
+    given(path, "ana")
+    async with opened(path) as identity:
+        for name in ("bob", "cem", "dan", "eve", "fay"):
+            key = given(path, name)
+            found = await asyncio.gather(*(identity.identify(key) for _ in range(20)))
+            assert [user and user.name for user in found] == [name] * 20

@@ -3,81 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from aioanalysis.client import AnalysisClient, open_client
 from aioanalysis.errors import AnalysisError
+from tests.support.composestack import Stack, composed, output
 from tests.support.parts import require
-from tests.support.servers import free_port
 from tests.support.waiting import eventually
-
-ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Stack:
-    """One compose project."""
-
-    script: str
-    project: str
-    port: int
-    environment: dict[str, str]
-
-    @property
-    def server(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def run(self, *arguments: str) -> str:
-        """`scripts/compose ARGUMENTS`; what it printed."""
-        done = subprocess.run(
-            [self.script, *arguments],
-            env={**os.environ, **self.environment},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stdout
-
-    def containers(self, service: str | None = None) -> list[str]:
-        """Ids of the project's containers (or of a service's), ended ones too."""
-        labels = [f"com.docker.compose.project={self.project}"]
-        labels += [f"com.docker.compose.service={service}"] if service else []
-        filters = [argument for label in labels for argument in ("--filter", f"label={label}")]
-        return _output("docker", "ps", "--all", "--quiet", *filters).split()
-
-    def inside(self, service: str, *command: str) -> str:
-        """What a command in a service's container printed, whatever its exit code."""
-        done = subprocess.run(
-            ["docker", "exec", self.containers(service)[0], *command],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return done.stdout
-
-    def states(self) -> dict[str, str]:
-        """By service its container's health, or its state where it has none."""
-        template = (
-            '{{index .Config.Labels "com.docker.compose.service"}} '
-            "{{if .State.Health}}{{.State.Health.Status}}{{else}}{{.State.Status}} {{.State.ExitCode}}{{end}}"
-        )
-        lines = _output("docker", "inspect", "--format", template, *self.containers()).splitlines()
-        return dict(line.split(" ", 1) for line in lines)
-
-
-def _output(*command: str) -> str:
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=True).stdout
 
 
 @pytest.fixture(scope="module")
@@ -85,27 +21,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory, base_image: str) -> Iterator
     script = require("compose")
     require("redis-server")
     require("azurite")
-    _output(str(ROOT / "scripts" / "local-images"))
-    folder = tmp_path_factory.mktemp("compose")
-    project, port = f"aioanalysis-test-{os.getpid()}", free_port()
-    environment = {
-        "COMPOSE_ENV": str(folder / "compose.env"),
-        "COMPOSE_PROJECT_NAME": project,
-        "SERVICE_IMAGE": "aioanalysis:local",
-        "REDIS_IMAGE": "aioanalysis-redis:local",
-        "AZURITE_IMAGE": "aioanalysis-azurite:local",
-        "METHODS": str(ROOT / "tests" / "support" / "methods"),
-        "PUBLISH": f"127.0.0.1:{port}",
-    }
-    stack = Stack(script, project, port, environment)
-    stack.run("config")  # makes compose.env
-    with (folder / "compose.env").open("a") as file:
-        file.write(f"AIOANALYSIS_BASE_IMAGE={base_image}\nAIOANALYSIS_BUILD_NETWORK=none\n")
-    try:
-        stack.run("up", "--detach")
+    with composed(script, tmp_path_factory.mktemp("compose")) as stack:
         yield stack
-    finally:
-        stack.run("down", "--volumes", "--timeout", "10")
 
 
 def test_secrets_are_fresh_and_nobody_elses(stack: Stack) -> None:
@@ -129,7 +46,7 @@ async def test_a_job_runs_through_the_stack_and_outlives_a_killed_job_store(
         with zipfile.ZipFile(tmp_path / "result.zip") as package:
             assert package.testzip() is None
 
-        _output("docker", "kill", *stack.containers("redis"))
+        output("docker", "kill", *stack.containers("redis"))
         stack.run("up", "--detach", "redis")
         await eventually(lambda: _is_complete(client, job["id"]), within=20, what="the job is there again")
 

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import stat
+import threading
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -419,10 +420,23 @@ async def test_a_key_just_added_counts_at_once(path: Path) -> None:
     assert await identity.identify("nobody's") is None
 
 
-async def test_a_key_just_added_counts_for_every_one_of_its_first_requests(path: Path) -> None:
+async def test_a_key_just_added_counts_for_a_request_that_comes_while_the_file_is_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     given(path, "ana")
+    read, reading, go_on = keyfile.entries, threading.Event(), threading.Event()
+
+    def slowly(path: Path) -> list[KeyEntry]:
+        reading.set()
+        go_on.wait(10)
+        return read(path)
+
     async with opened(path) as identity:
-        for name in ("bob", "cem", "dan", "eve", "fay"):
-            key = given(path, name)
-            found = await asyncio.gather(*(identity.identify(key) for _ in range(20)))
-            assert [user and user.name for user in found] == [name] * 20
+        key = given(path, "ben")
+        monkeypatch.setattr(keyfile, "entries", slowly)
+        first = asyncio.create_task(identity.identify(key))
+        await eventually(reading.is_set)
+        second = asyncio.create_task(identity.identify(key))
+        await asyncio.wait([second], timeout=0.5)  # it must not have answered yet
+        go_on.set()
+        assert await asyncio.gather(first, second) == [User(name="ben")] * 2

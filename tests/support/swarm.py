@@ -137,11 +137,7 @@ def swarm() -> Iterator[tuple[Node, Node]]:
         worker.docker(
             "swarm", "join", "--advertise-addr", worker.host, "--token", token, f"{manager.host}:2377"
         )
-        try:
-            yield manager, worker
-        finally:
-            for node in (worker, manager):
-                node.docker("swarm", "leave", "--force")
+        yield manager, worker
 
 
 def scripts_swarm(command: str, manager: Node, folder: Path) -> str:
@@ -211,7 +207,7 @@ async def jobs_through_restarts(manager: Node, folder: Path, key: str) -> list[s
             recordset="records",
             params={"seconds": 3},
             folder=folder,
-            count=40,
+            count=32,
             at_once=12,
         )
         jobs = await flow.through([restart(manager, "worker"), restart(manager, "api")])
@@ -222,7 +218,7 @@ async def jobs_through_restarts(manager: Node, folder: Path, key: str) -> list[s
 
 def main() -> int:
     began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="swarm-") as name, swarm() as (manager, _):
+    with tempfile.TemporaryDirectory(prefix="swarm-") as name, swarm() as (manager, worker):
         folder = Path(name)
         print(manager.docker("node", "ls"), flush=True)
         prepare_environment(manager, folder)
@@ -237,6 +233,7 @@ def main() -> int:
             found = asyncio.run(jobs_through_restarts(manager, folder, key))
         finally:
             scripts_swarm("down", manager, folder)
+            until(lambda: not (manager.docker("ps", "--quiet") or worker.docker("ps", "--quiet")), within=90)
     for problem in found:
         print(f"PROBLEM  {problem}")
     print(f"{len(found) or 'no'} problems; {time.monotonic() - began:.0f} s")

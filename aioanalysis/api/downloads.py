@@ -18,6 +18,7 @@ from aioanalysis.api.context import TRACE
 from aioanalysis.errors import AnalysisError, Unavailable
 
 WRITE_SECONDS: Final = 30.0
+BUFFER_BYTES: Final = 512 * 1024
 WRITE_BYTES: Final = 256 * 1024
 """A client that takes less than this in WRITE_SECONDS is given up."""
 

@@ -21,6 +21,7 @@ from aioanalysis.storage.azure_account import Account
 from aioanalysis.storage.azure_faults import TRANSPORT_FAULTS, fault_of, faults
 
 CONNECTIONS: Final = 256
+BUFFER_BYTES: Final = 512 * 1024  # a stream holds up to twice that
 TRIES: Final = 2
 PAUSE: Final = 0.3
 TIMEOUT: Final = aiohttp.ClientTimeout(total=None, connect=6, sock_connect=3, sock_read=10)
@@ -35,6 +36,7 @@ async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
         auto_decompress=False,
         trust_env=True,
         timeout=TIMEOUT,
+        read_bufsize=BUFFER_BYTES,
     ) as session:
         yield session
 

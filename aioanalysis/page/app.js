@@ -144,12 +144,12 @@ function Nowhere() {
 }
 
 document.addEventListener("click", (event) => {
-  for (const menu of document.querySelectorAll("details.account[open], details.actions[open]")) {
+  for (const menu of document.querySelectorAll("details.account[open]")) {
     if (!menu.contains(event.target) || event.target.closest("a")) menu.open = false;
   }
 });
 document.addEventListener("keydown", (event) => {
-  const menu = event.key === "Escape" && event.target.closest?.("details.account[open], details.actions[open]");
+  const menu = event.key === "Escape" && event.target.closest?.("details.account[open]");
   if (menu) {
     menu.open = false;
     menu.querySelector("summary").focus();

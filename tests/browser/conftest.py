@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 
 import pytest
 import pytest_asyncio
@@ -35,24 +36,30 @@ async def context(browser: Browser, service: DevService) -> AsyncIterator[Browse
         yield opened
 
 
-@pytest.fixture
-async def page(context: BrowserContext) -> AsyncIterator[Page]:
-    """A user's; an error in the page's own code fails the test."""
+@asynccontextmanager
+async def watched(context: BrowserContext) -> AsyncIterator[Page]:
+    """A page; an error in its own code, or against its policy, fails the test."""
     page = await context.new_page()
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on(
+        "console", lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None
+    )
     yield page
     assert not errors
 
 
 @pytest.fixture
+async def page(context: BrowserContext) -> AsyncIterator[Page]:
+    """A user's."""
+    async with watched(context) as opened:
+        yield opened
+
+
+@pytest.fixture
 async def administrator_page(browser: Browser, service: DevService) -> AsyncIterator[Page]:
-    async with open_context(browser, service, "administrator") as opened:
-        page = await opened.new_page()
-        errors: list[str] = []
-        page.on("pageerror", lambda error: errors.append(str(error)))
-        yield page
-        assert not errors
+    async with open_context(browser, service, "administrator") as context, watched(context) as opened:
+        yield opened
 
 
 @pytest.fixture

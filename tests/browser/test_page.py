@@ -160,6 +160,18 @@ async def test_a_failed_job_says_why_and_can_be_resubmitted_with_another_paramet
     await expect(page.get_by_role("link", name=job["id"])).to_be_visible()  # made from
 
 
+async def test_records_that_are_not_there_are_told_and_nothing_is_offered_for_download(
+    page: Page, client: AnalysisClient
+) -> None:
+    job = await client.submit("record_export", recordset="NOT-THERE")
+    await page.goto(f"/#/jobs/{job['id']}")
+    await expect_state(page, "Failed")
+    failure = page.get_by_role("region", name="Its records could not be had.")
+    await expect(failure).to_contain_text("There is no record set 'NOT-THERE'")
+    await expect(page.get_by_role("link", name="Resubmit with changes")).to_be_visible()
+    await expect(page.get_by_role("link", name=re.compile("Download|Files"))).to_have_count(0)
+
+
 async def test_a_running_job_is_killed_after_a_question_then_retried_and_removed(
     page: Page, client: AnalysisClient
 ) -> None:

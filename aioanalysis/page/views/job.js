@@ -5,7 +5,7 @@ import { html, throttled, useEvents, useLoad, useRef } from "../dom.js";
 import { useJob } from "../live.js";
 import { useLabels } from "../methods.js";
 import { go, link } from "../router.js";
-import { STATES } from "../states.js";
+import { NOTHING_RAN, STATES } from "../states.js";
 import { Copy, Empty, Heading, Loading, Problem, State, Tabs, Time } from "../ui.js";
 import { Actions } from "./actions.js";
 import { Files } from "./files.js";
@@ -14,8 +14,6 @@ import { History } from "./history.js";
 import { Log } from "./log.js";
 import { Overview } from "./overview.js";
 import { Usage } from "./usage.js";
-
-const LEFT_SOMETHING = new Set(["complete", "failed"]);
 
 export function Job({ id, tab, query, session }) {
   const job = useJob(id);
@@ -98,8 +96,9 @@ function runOf(job, frame) {
 }
 
 function tabsOf(job, runs) {
-  const states = new Set(job.frames ? runs.map((run) => run.state) : [job.state]);
-  const left = [...states].some((state) => LEFT_SOMETHING.has(state));
+  const all = job.frames ? runs : [job];
+  const states = new Set(all.map((run) => run.state));
+  const left = all.some(hasLeftSomething);
   return [
     { name: "overview", label: "Overview" },
     job.frames && { name: "runs", label: "Runs" },
@@ -109,6 +108,10 @@ function tabsOf(job, runs) {
     left && { name: "usage", label: "CPU and memory", framed: true },
     { name: "history", label: "History" },
   ].filter(Boolean);
+}
+
+function hasLeftSomething({ state, error }) {
+  return state === "complete" || (state === "failed" && !NOTHING_RAN.has(error?.reason));
 }
 
 /** The frame that a tab shows unless one is chosen. */

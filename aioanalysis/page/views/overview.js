@@ -6,7 +6,7 @@ import { loadMethods } from "../methods.js";
 import { link } from "../router.js";
 import { fieldsOf } from "../schema.js";
 import { Stages } from "../stages.js";
-import { ADVICE, FINISHED, REASONS, STATES } from "../states.js";
+import { ADVICE, FINISHED, NOTHING_RAN, REASONS, STATES } from "../states.js";
 import { State, Time } from "../ui.js";
 import { framesOf, sourceOf } from "./jobs.js";
 
@@ -18,7 +18,7 @@ export function Overview({ job, runs, label }) {
   return html`
     ${!FINISHED.has(job.state) && html`<${Unfinished} job=${job} runs=${runs} />`}
     ${job.error && html`<${Failure} error=${job.error} job=${job} />`}
-    ${(job.links.result || job.links.failed_result) && html`<${Left} job=${job} />`}
+    ${(job.links.result || (job.links.failed_result && !NOTHING_RAN.has(job.error?.reason))) && html`<${Left} job=${job} />`}
     <div class="columns">
       <section class="card" aria-labelledby="asked-title">
         <h2 id="asked-title">Asked for</h2>
@@ -61,13 +61,17 @@ function Failure({ error, job }) {
   const printed = error.error || "";
   return html`<section class="notice ${job.state === "failed" ? "bad" : "warn"}" aria-labelledby="failure-title">
     <p><strong id="failure-title">${REASONS[error.reason]}</strong></p>
-    <p>${error.script && html`Step <code>${error.script}</code>: `}${error.message}</p>
+    <p>${error.script ? html`Step <code>${error.script}</code>: ${error.message}` : sentence(error.message)}</p>
     <p class="dim">${ADVICE[error.reason]}</p>
     ${printed && html`<div class="wide stack">
       <pre class="output" tabindex="0" role="region" aria-label="The end of what it printed">${printed.slice(-TAIL)}</pre>
       ${job.state === "failed" && !job.frames && html`<p class="small"><a href=${link("jobs", job.id, "log")}>All of the output</a></p>`}
     </div>`}
   </section>`;
+}
+
+function sentence(text) {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function Left({ job }) {

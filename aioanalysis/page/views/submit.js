@@ -55,7 +55,7 @@ function Form({ method, recent, job, start }) {
     const made = requestOf(fields, form);
     setWrong(made.wrong);
     if (made.wrong.size) {
-      setProblem({ title: "Not sent yet", message: "Mend what is marked below.", errors: [] });
+      setProblem({ title: "Not sent yet", message: "Correct what is marked below.", errors: [] });
       return;
     }
     setProblem(null);

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 
 MAX_ROWS = 500
-WORD_LETTERS = 24  # up to which a word, such as a record id, is not broken
+WORD_LETTERS, TEXT_LETTERS = 24, 12  # up to which a word, such as a record id, or a text is not broken
 
 STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8")
 SCRIPT = Path(__file__).with_name("report.js").read_text(encoding="utf-8")
@@ -116,6 +116,6 @@ def is_number(value: object) -> bool:
 def table_cell(value: object, numeric: bool, digits: int | None) -> str:
     text = shown(value, digits)
     if not numeric:
-        word = 0 < len(text) <= WORD_LETTERS and not any(map(str.isspace, text))
-        return f"<td{' class=word' if word else ''}>{text}</td>"
+        unbroken = len(text) <= (TEXT_LETTERS if any(map(str.isspace, text)) else WORD_LETTERS)
+        return f"<td{' class=word' if unbroken else ''}>{text}</td>"
     return f'<td class="num" data-v="{value if text else ""}">{text}</td>'

@@ -23,7 +23,9 @@ DEFAULT = "default"
 
 def login(
     server: Annotated[str, typer.Argument(help="Address of the service: https://host or http://host:port.")],
-    name: Annotated[str, typer.Option("--name", help="The profile's name.")] = DEFAULT,
+    name: Annotated[
+        str | None, typer.Option("--name", help="The profile's name; `default` if not given.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Sign in to a service: its address and your key are kept as a profile.
@@ -32,6 +34,7 @@ def login(
     tried before it is kept, in a file that nobody else can read, and it is never printed.
     """
     server = checked_server(server)
+    name = name or CHOSEN.get().profile or DEFAULT
     if server.startswith("http://") and not _is_local(server):
         print(f"aioanalysis: {server} has no TLS: the key travels where others can read it", file=sys.stderr)
     key = _key()
@@ -57,7 +60,7 @@ def logout(
 ) -> None:
     """Forget a profile and its key."""
     profiles = Profiles.load()
-    name = name or profiles.current
+    name = name or CHOSEN.get().profile or profiles.current
     if name is None:
         raise Misconfigured("there is no current profile: name one with --name")
     server = profiles.get(name).server

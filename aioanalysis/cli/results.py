@@ -172,6 +172,6 @@ def _print(saved: Downloaded, as_json: bool) -> None:
         told: dict[str, Any] = asdict(saved)
         print_json({**told, "path": str(saved.path)})
     else:
-        notes = ["verified"] if saved.verified else []
+        notes = ["verified" if saved.verified else "not verified: the service knows no checksum of it"]
         notes += [f"went on at {saved.resumed_at}"] if saved.resumed_at else []
         print(f"{saved.path}  {saved.size} bytes  sha256 {saved.sha256}  {', '.join(notes)}".rstrip())

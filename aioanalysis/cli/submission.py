@@ -88,7 +88,7 @@ def submit(
     def stopped() -> str:
         if submitted:
             return f"stopped waiting; the job goes on: aioanalysis watch {submitted[0]}"
-        return "stopped before the job was submitted"
+        return "stopped; `aioanalysis jobs` tells whether the job was submitted all the same"
 
     patience = {"patience": LONG_PATIENCE_SECONDS} if wait or open_ else {}
     job = with_service(work, stopped=stopped, **patience)

@@ -1,11 +1,13 @@
 """The async client of the service: what the command line is built on, and usable from a notebook.
 
-from pathlib import Path
-from aioanalysis.client import open_client
+::
 
-async with open_client() as client:
-    result = await client.run("distance_summary", records=Path("records.jsonl"))
-result.tables["summary.tsv"], result.report
+    from pathlib import Path
+    from aioanalysis.client import open_client
+
+    async with open_client() as client:
+        result = await client.run("distance_summary", records=Path("records.jsonl"))
+    result.tables["summary.tsv"], result.report
 """
 
 from aioanalysis.client.client import AnalysisClient, JobFailed, Update, open_client

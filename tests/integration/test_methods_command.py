@@ -119,19 +119,21 @@ def test_check_names_what_is_wrong_in_each_method(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text"),
+    ("arguments", "text", "code"),
     [
-        (("methods", "new", "a.b"), "cannot be a method's title"),
-        (("methods", "new", "mine"), "is there already"),
-        (("methods", "test", "nobody"), "no method 'nobody'"),
-        ((*TEST, "-p", "fiel=x"), "fiel"),
-        (("methods", "test", "mine", "absent.jsonl"), "cannot be read"),
-        ((*TEST, "--output", "methods"), "holds something else"),
+        (("methods", "new", "a.b"), "cannot be a method's title", 1),
+        (("methods", "new", "mine"), "is there already", 1),
+        (("methods", "test", "nobody"), "no method 'nobody'", 1),
+        ((*TEST, "-p", "fiel=x"), "did you mean field?", 2),
+        (("methods", "test", "mine", "absent.jsonl"), "cannot be read", 1),
+        ((*TEST, "--output", "methods"), "holds something else", 1),
     ],
 )
-def test_what_cannot_be_done_is_one_line(shell: Shell, arguments: tuple[str, ...], text: str) -> None:
+def test_what_cannot_be_done_is_one_line(
+    shell: Shell, arguments: tuple[str, ...], text: str, code: int
+) -> None:
     done = shell(*arguments)
-    assert done.returncode == 1
+    assert done.returncode == code
     assert text in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert (shell.folder / "methods/mine/method.json").exists()

@@ -3,11 +3,12 @@
 import { currentSession, onSession, resume } from "./api.js";
 
 const PAUSE = 2000;
+const REST = 5000;
 const listeners = new Set();
 let source = null;
 let again = 0;
 
-/** "off", "opening", "live", or "lost" while it tries again. */
+/** "off", "opening", "live", "lost" while it tries again, or "resting" while nobody looks. */
 export let status = "off";
 
 /**
@@ -34,7 +35,13 @@ function start() {
   stop();
   setStatus("opening");
   source = new EventSource("/v1/events");
-  source.onopen = () => setStatus("live");
+  let fresh = true;
+  source.onopen = () => {
+    setStatus("live");
+    // A new stream tells nothing of before; one that comes back goes on where it was cut.
+    if (fresh) tell("reset", {});
+    fresh = false;
+  };
   for (const kind of ["job", "progress", "reset"]) {
     source.addEventListener(kind, (event) => tell(kind, JSON.parse(event.data)));
   }
@@ -44,7 +51,7 @@ function start() {
   };
 }
 
-/** After an answer that ends an EventSource (an error status). A new stream cannot tell what was missed. */
+/** A new stream, if there is still a session: after an error status, which ends an EventSource, or a rest. */
 async function reopen() {
   clearTimeout(again);
   try {
@@ -54,7 +61,6 @@ async function reopen() {
     return;
   }
   start();
-  tell("reset", {});
 }
 
 function stop() {
@@ -70,6 +76,20 @@ onSession((session) => {
     setStatus("off");
   }
 });
+
+// A browser has few connections to a service over HTTP/1.1: tabs that nobody sees keep none.
+let resting = 0;
+document.addEventListener("visibilitychange", () => {
+  clearTimeout(resting);
+  if (document.hidden) resting = setTimeout(rest, REST);
+  else if (status === "resting") reopen();
+});
+
+function rest() {
+  if (!source) return;
+  stop();
+  setStatus("resting");
+}
 
 addEventListener("offline", () => source && setStatus("lost"));
 addEventListener("online", () => {

@@ -36,7 +36,9 @@ export function useJobs(query) {
     const found = await Promise.all(ids.map((id) => call("GET", `/v1/jobs/${id}`).catch(() => null)));
     return loaded.setData((data) => data && { ...data, jobs: merged(data.jobs, found.filter(Boolean), query) });
   };
-  const soon = useRef(throttled(() => flush.current(), PAUSE));
+  const last = useRef(Promise.resolve());
+  const inTurn = () => (last.current = last.current.then(() => flush.current())); // or older news could come last
+  const soon = useRef(throttled(inTurn, PAUSE));
   useEvents((kind, data) => {
     if (kind === "reset") loaded.reload();
     else if (kind === "job" && data.kind === "removed") {

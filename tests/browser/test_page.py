@@ -12,6 +12,7 @@ from playwright.async_api import Browser, Page, expect
 from aioanalysis.client import AnalysisClient
 from tests.support.browsing import ROOT, DevService, open_context
 from tests.support.faultproxy import FaultProxy
+from tests.support.waiting import eventually
 
 SAMPLE = ROOT / "methods/distance_summary/sample/records.jsonl"
 CODE = "SIMULATED-distance_summary"
@@ -257,6 +258,25 @@ async def test_the_list_is_live_and_goes_on_after_an_outage(
         await client.remove(job["id"])
         await expect(row).to_have_count(0)
         await page.close()
+
+
+async def test_a_hidden_tab_keeps_no_connection_and_is_up_to_date_when_seen_again(
+    page: Page, client: AnalysisClient
+) -> None:
+    job = await client.submit("record_export", recordset=CODE, hold=True)
+    await page.goto("/#/jobs")
+    row = page.locator("ul.jobs > li", has_text=job["id"])
+    await expect(row.locator(".state")).to_have_text(re.compile("On hold"))
+    show = """hidden => {
+      Object.defineProperty(document, "hidden", {value: hidden, configurable: true});
+      document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    await page.evaluate(show, True)
+    ended = "performance.getEntriesByName(location.origin + '/v1/events').length > 0"
+    await eventually(lambda: page.evaluate(ended), within=60, what="the stream of events has ended")
+    await client.action(job["id"], "kill")
+    await page.evaluate(show, False)
+    await expect(row.locator(".state")).to_have_text(re.compile("Killed"))
 
 
 async def test_a_tree_is_drawn(page: Page, client: AnalysisClient) -> None:

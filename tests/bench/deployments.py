@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +16,8 @@ from tests.bench.measuring import Bench
 from tests.support.deployment import Deployment
 from tests.support.parts import BASE_IMAGE
 
-METHODS = Path(__file__).parents[1] / "support" / "methods"
+HOME = Path(__file__).parents[2]
+METHODS = HOME / "tests" / "support" / "methods"
 RECORDS = '{"record_id": "R1", "nuc": "ACGT"}\n' * 10
 Backend = Literal["directory", "azurite"]
 
@@ -46,3 +50,32 @@ def deployed(bench: Bench, backend: Backend, **settings: str) -> Iterator[Deploy
         yield deployment
     finally:
         deployment.close()
+
+
+@contextmanager
+def running_dev(folder: Path, methods: Path, **settings: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`aioanalysis dev` on `folder`, which holds `dev.json` once it listens."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AIOANALYSIS_")},
+        "AIOANALYSIS_DATA_DIR": str(folder),
+        "AIOANALYSIS_METHODS_DIR": str(methods),
+        "AIOANALYSIS_PORT": "0",
+        "PYTHONPATH": str(HOME),
+        **{f"AIOANALYSIS_{key.upper()}": value for key, value in settings.items()},
+    }
+    (folder / "dev.json").unlink(missing_ok=True)
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "aioanalysis", "dev"],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)

@@ -5,15 +5,32 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from tests.bench import answers, archives, downloads, passes, startup
+from tests.bench import (
+    answers,
+    archives,
+    distances,
+    downloads,
+    fleet,
+    jobs,
+    oneloop,
+    passes,
+    startup,
+)
 from tests.bench.measuring import Bench, Finding
 
 GOALS: Final[dict[str, Callable[[Bench], AsyncIterator[Finding]]]] = {
-    "P6": passes.measure,
-    "P9": answers.measure,
-    "P11": startup.measure,
-    "P8": archives.result_zip,
-    "P7": archives.packaging,
+    "P1": jobs.latency_in_dev,
+    "P2": jobs.latency_in_processes,
+    "P3": jobs.throughput,
     "P4": downloads.download,
     "P5": downloads.report,
+    "P6": passes.measure,
+    "P7": archives.packaging,
+    "P8": archives.result_zip,
+    "P9": answers.measure,
+    "P10": jobs.idle_and_sampling,
+    "P11": startup.measure,
+    "P12": distances.measure,
+    "P13": oneloop.measure,
+    "SCALE": fleet.claims,
 }

@@ -13,13 +13,14 @@ import aiohttp
 from azure.storage.blob import ContainerSasPermissions, generate_container_sas
 from azure.storage.blob.aio import BlobServiceClient
 from cryptography.fernet import Fernet
+from redis.asyncio import Redis
 
 from aioanalysis.aio import Tasks
 from aioanalysis.domain.exchange import Ending, PackageMeta, package_name, result_name, sidecar_name
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.states import State
 from aioanalysis.scheduler.passes import Passes
-from aioanalysis.settings import load
+from aioanalysis.settings import Settings, load
 from aioanalysis.wiring import open_service
 from tests.bench.measuring import KIB, Bench, Finding, alternated, resident_bytes
 from tests.support.jobs import make_job
@@ -73,6 +74,13 @@ async def measure(bench: Bench) -> AsyncIterator[Finding]:
             )
         yield Finding(
             goal="P6",
+            what="memory of Redis a job",
+            unit="KiB",
+            ours=[crowd.redis_bytes / sizes[-1] / KIB],
+            by="value",
+        )
+        yield Finding(
+            goal="P6",
             what=f"time a job of {sizes[-1]:,} to that of {sizes[0]:,} (linear: 1)",
             unit="us",
             ours=[whole[sizes[-1]] / sizes[-1] * 1e6],
@@ -115,6 +123,7 @@ class Crowd:
     passes: Passes
     containers: tuple[str, str]
     list_names: Callable[[], Awaitable[None]]
+    redis_bytes: int
 
 
 @asynccontextmanager
@@ -142,10 +151,12 @@ async def crowded(
         BlobServiceClient.from_connection_string(azurite.connection_string) as client,
     ):
         store = service.operations.jobs
+        used = await _redis_bytes(settings)
         for start in range(0, jobs, 500):
             await asyncio.gather(
                 *(store.create(job, "a-submitters-key") for job in population[start : start + 500])
             )
+        held = await _redis_bytes(settings) - used
         if containers is None:
             for container in made:
                 await client.create_container(container)
@@ -160,7 +171,13 @@ async def crowded(
                     pass
 
         passes = service.scheduler.passes(Office(), tasks)
-        yield Crowd(passes=passes, containers=made, list_names=list_names)
+        yield Crowd(passes=passes, containers=made, list_names=list_names, redis_bytes=held)
+
+
+async def _redis_bytes(settings: Settings) -> int:
+    assert settings.redis_url is not None
+    async with Redis.from_url(settings.redis_url.get_secret_value()) as client:
+        return int((await client.info("memory"))["used_memory"])
 
 
 def _population(count: int) -> list[Job]:
@@ -179,7 +196,7 @@ def _population(count: int) -> list[Job]:
 
 
 def _result_names(jobs: Sequence[Job], count: int) -> list[str]:
-    names = []
+    names: list[str] = []
     for job in jobs:
         if job.state is State.FAILED and len(names) < count:
             names += [result_name(job.name, Ending.FAILED), sidecar_name(job.name, Ending.FAILED)]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+from tests.bench.deployments import HOME, running_dev
 from tests.bench.measuring import Bench, Finding
 
-HOME = Path(__file__).parents[2]
 READY_WITHIN = 60.0
 
 
@@ -60,30 +59,11 @@ async def _run(*arguments: str) -> float:
 
 def _dev(folder: Path) -> float:
     """Seconds until `dev` says where it is, which it does once it listens."""
-    environment: Mapping[str, str] = {
-        **{name: value for name, value in os.environ.items() if not name.startswith("AIOANALYSIS_")},
-        "AIOANALYSIS_DATA_DIR": str(folder),
-        "AIOANALYSIS_METHODS_DIR": str(HOME / "methods"),
-        "AIOANALYSIS_PORT": "0",
-    }
     announced = folder / "dev.json"
-    announced.unlink(missing_ok=True)
     began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "aioanalysis", "dev"],
-        cwd=folder,
-        env={**environment, "PYTHONPATH": str(HOME)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
+    with running_dev(folder, HOME / "methods") as process:
         while not announced.exists():
             if process.poll() is not None or time.perf_counter() - began > READY_WITHIN:
-                raise RuntimeError("dev does not start")
+                raise RuntimeError(f"dev does not start: {(folder / 'log').read_text()[-500:]}")
             time.sleep(0.005)
         return time.perf_counter() - began
-    finally:
-        process.terminate()
-        process.wait(30)

@@ -1,0 +1,211 @@
+"""P1, P2, P3, P10: jobs that do nothing, from submission to `complete`, held to their bare container."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiodocker
+import psutil
+
+from aioanalysis.client import AnalysisClient, open_client
+from aioanalysis.interfaces import Image, RunSpec
+from aioanalysis.methods import load_method
+from aioanalysis.runtime.container import container_config
+from aioanalysis.runtime.images import image_tag
+from tests.bench.deployments import METHODS, RECORDS, Backend, deployed, running_dev
+from tests.bench.measuring import MIB, Bench, Finding, NotMeasured, seconds
+from tests.support.parts import BASE_IMAGE
+from tests.support.waiting import eventually
+
+POLL = 0.02
+END_WITHIN = 120.0
+SLOTS = 2
+Run = Callable[[], Awaitable[Any]]
+
+
+async def latency_in_dev(bench: Bench) -> AsyncIterator[Finding]:
+    bench.require("base-image")
+    async with _dev(bench) as client, _bare(bench) as bare:
+        ours, limit = await _in_turns(bench.pick(6, 20), lambda: _one(client), bare)
+    yield Finding(
+        goal="P1",
+        what="no-op job in dev, from submission until seen complete, to its bare container",
+        unit="s",
+        ours=ours,
+        limit=limit,
+        most=1.2,
+        note=f"the client looks every {POLL * 1000:.0f} ms",
+    )
+
+
+async def latency_in_processes(bench: Bench) -> AsyncIterator[Finding]:
+    bench.require("base-image")
+    with deployed(bench, "azurite") as deployment:
+        deployment.serve()
+        deployment.worker("w1")
+        async with deployment.client() as client, _bare(bench) as bare:
+            ours, limit = await _in_turns(bench.pick(6, 20), lambda: _one(client), bare)
+    late = sorted(ours)[min(int(len(ours) * 0.95), len(ours) - 1)]
+    text = "no-op job on Redis, Azurite and two processes, beyond its bare container"
+    yield Finding(goal="P2", what=text, unit="s", ours=ours, limit=limit, by="difference", most=0.5)
+    yield Finding(
+        goal="P2", what=f"{text}, p95", unit="s", ours=[late], limit=limit, by="difference", most=1.0
+    )
+
+
+async def throughput(bench: Bench) -> AsyncIterator[Finding]:
+    bench.require("base-image")
+    count = bench.pick(10, 50)
+    least: dict[Backend, float] = {"directory": 0.95, "azurite": 0.75}
+    for backend in least:
+        with deployed(bench, backend) as deployment:
+            deployment.serve()
+            deployment.worker("w1", jobs=SLOTS)
+            async with deployment.client() as client, _bare(bench) as bare:
+                await _one(client)
+                ours, limit = await _in_turns(
+                    bench.pick(2, 3), lambda: _many(client, count), lambda: _at_once(bare, count)
+                )
+        yield Finding(
+            goal="P3",
+            what=f"{count} no-op jobs, {SLOTS} at a time, {backend}, to as many bare containers",
+            unit="jobs/s",
+            ours=[count / taken for taken in ours],
+            limit=[count / taken for taken in limit],
+            least=least[backend],
+        )
+    raise NotMeasured("Celery beside it: it is no dependency of ours; PERFORMANCE's figure is 5.4-5.7 jobs/s")
+
+
+async def idle_and_sampling(bench: Bench) -> AsyncIterator[Finding]:
+    bench.require("base-image")
+    window = bench.pick(8.0, 30.0)
+    with deployed(bench, "directory") as deployment:
+        deployment.serve()
+        worker = deployment.worker("w1")
+        async with deployment.client() as client:
+            await _one(client)
+            idle = await _cpu_percent(worker.process.pid, window)
+            memory = psutil.Process(worker.process.pid).memory_info().rss
+            job = await client.submit("slow", recordset="DS", params={"seconds": int(window) + 10})
+
+            async def running() -> bool:
+                return (await client.job(job["id"]))["state"] == "running"
+
+            await eventually(running, within=END_WITHIN, every=0.2)
+            busy = await _cpu_percent(worker.process.pid, window)
+            await client.action(job["id"], "kill")
+    yield Finding(goal="P10", what="an idle worker", unit="% of a core", ours=[idle], by="value", most=0.5)
+    yield Finding(goal="P10", what="its memory", unit="MiB", ours=[memory / MIB], by="value", most=80)
+    yield Finding(
+        goal="P10",
+        what="a worker with one container: samples, lease, progress",
+        unit="% of a core",
+        ours=[busy],
+        by="value",
+        most=1,
+    )
+
+
+async def _in_turns(rounds: int, ours: Run, limit: Run) -> tuple[list[float], list[float]]:
+    """The seconds of each, in turns, after one of each that does not count."""
+    await ours()
+    await limit()
+    found: tuple[list[float], list[float]] = ([], [])
+    for _ in range(rounds):
+        found[0].append(await seconds(ours))
+        found[1].append(await seconds(limit))
+    return found
+
+
+async def _one(client: AnalysisClient) -> None:
+    job = await client.submit("noop", recordset="DS")
+    await _complete(client, job["id"])
+
+
+async def _many(client: AnalysisClient, count: int) -> None:
+    jobs = await asyncio.gather(*(client.submit("noop", recordset="DS") for _ in range(count)))
+    for job in jobs:  # the last to be seen ends the time; the others ended before
+        await _complete(client, job["id"])
+
+
+async def _complete(client: AnalysisClient, job_id: str) -> None:
+    """Look often, so that it is the service that is measured."""
+    deadline = time.monotonic() + END_WITHIN
+    while (job := await client.job(job_id))["state"] != "complete":
+        if job["state"] in {"failed", "killed"} or time.monotonic() > deadline:
+            raise RuntimeError(f"{job_id} is {job['state']}: {job['error']}")
+        await asyncio.sleep(POLL)
+
+
+async def _at_once(bare: Run, count: int) -> None:
+    left = iter(range(count))
+
+    async def slot() -> None:
+        for _ in left:
+            await bare()
+
+    await asyncio.gather(*(slot() for _ in range(SLOTS)))
+
+
+async def _cpu_percent(pid: int, window: float) -> float:
+    """Of one core, over `window` seconds."""
+    process = psutil.Process(pid)
+    before = process.cpu_times()
+    await asyncio.sleep(window)
+    after = process.cpu_times()
+    return (after.user + after.system - before.user - before.system) / window * 100
+
+
+@asynccontextmanager
+async def _bare(bench: Bench) -> AsyncIterator[Run]:
+    """The container of a no-op job by hand: created, started, awaited, deleted; its image built before."""
+    folder = bench.new_folder("bare")
+    method = await load_method(METHODS, "noop", base_image=BASE_IMAGE)
+    async with aiodocker.Docker() as docker:
+
+        async def run() -> None:
+            job_dir = folder / bench.fresh("job")
+            job_dir.mkdir()
+            (job_dir / "params.json").write_text("{}")
+            (job_dir / "records.jsonl").write_text(RECORDS)
+            spec = RunSpec(
+                name=job_dir.name,
+                method=method,
+                job_dir=job_dir,
+                limits=method.method.limits,
+                labels={},
+                alive_seconds=0,
+            )
+            config = container_config(
+                Image(id=image_tag(method), digest=method.digest), spec, user=(0, 0), host_cpus=os.cpu_count()
+            )
+            container = await docker.containers.create(config)
+            try:
+                await container.start()
+                ended = await container.wait()
+                if ended["StatusCode"]:
+                    raise RuntimeError(f"the bare container ended with {ended['StatusCode']}")
+            finally:
+                await container.delete(force=True)
+
+        yield run
+
+
+@asynccontextmanager
+async def _dev(bench: Bench) -> AsyncIterator[AnalysisClient]:
+    """`aioanalysis dev` as a process, with a client for it."""
+    folder = bench.new_folder("dev")
+    (folder / "recordsets").mkdir()
+    (folder / "recordsets" / "DS.jsonl").write_text(RECORDS)
+    with running_dev(folder, METHODS, runtime="docker", base_image=BASE_IMAGE):
+        await eventually(lambda: (folder / "dev.json").exists(), within=60, what="dev listens")
+        found = json.loads((folder / "dev.json").read_text())
+        async with open_client(found["server"], found["key"]) as client:
+            yield client

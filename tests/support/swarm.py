@@ -207,10 +207,10 @@ async def jobs_through_restarts(manager: Node, folder: Path, key: str) -> list[s
             recordset="records",
             params={"seconds": 3},
             folder=folder,
-            count=32,
+            count=80,
             at_once=12,
         )
-        jobs = await flow.through([restart(manager, "worker"), restart(manager, "api")])
+        jobs = await flow.through([restart(manager, "api"), restart(manager, "worker")])
         hosts = {(await client.metadata(job["id"]))["worker"]["host"] for job in jobs}
         print(f"{len(jobs)} jobs, run by {len(hosts)} containers; calls tried again: {len(hiccups)}")
         return await problems(client, jobs)

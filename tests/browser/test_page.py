@@ -120,13 +120,21 @@ async def test_a_value_that_is_wrong_is_told_at_its_field_before_and_after_it_is
     await expect(page.locator("#recordset-wrong")).to_contain_text("pattern")
 
 
-async def test_a_file_of_records_is_sent_with_a_selection_and_taken_along_when_resubmitted(
+async def test_a_dropped_file_is_sent_with_a_selection_and_taken_along_when_resubmitted(
     page: Page,
 ) -> None:
     first = json.loads(SAMPLE.read_text().partition("\n")[0])["processid"]
     await open_form(page, "Record Export")
     await page.get_by_label("A file of yours").check()
-    await page.get_by_label("File of records").set_input_files(SAMPLE)
+    dropped = await page.evaluate_handle(
+        """text => {
+          const data = new DataTransfer();
+          data.items.add(new File([text], "records.jsonl"));
+          return data;
+        }""",
+        SAMPLE.read_text(),
+    )
+    await page.dispatch_event(".drop", "drop", {"dataTransfer": dropped})
     await expect(page.get_by_role("status").get_by_text("records.jsonl")).to_be_visible()
     await page.get_by_label("Only some, by their ids").check()
     await page.get_by_label("Record ids or process ids").fill(first)
@@ -210,6 +218,10 @@ async def test_a_chain_of_dependencies_is_made_in_the_form_and_says_what_it_wait
     await page.get_by_label("Recordset code").fill(CODE)
     await page.get_by_text("More: several runs").click()
     await page.get_by_role("button", name="Another analysis has ended").click()
+    await page.get_by_label("Analysis to wait for, by its id").fill("zzzzzzzz")
+    await page.get_by_role("button", name="Submit").click()
+    await expect(page.get_by_text("there is no job zzzzzzzz")).to_be_visible()  # told by the service
+    await expect(page.get_by_label("Analysis to wait for, by its id")).to_be_focused()
     await page.get_by_label("Analysis to wait for, by its id").fill(first["id"])
     await submit_form(page)
     await expect_state(page, "On hold")

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from pydantic import TypeAdapter, ValidationError
 
+from aioanalysis.domain.frames import Hold
 from aioanalysis.domain.job import Job, Tombstone, is_job_id
 from aioanalysis.domain.states import State
 from aioanalysis.domain.wrangling import MethodHealth
@@ -27,6 +28,7 @@ MICROSECOND: Final = timedelta(microseconds=1)
 Place = tuple[int, str]
 """Where a job stands in an index: (microseconds of its submission, its id)."""
 
+NO_HOLDS: Final[frozenset[Hold]] = frozenset()
 NEWEST: Final[Place] = (2**53, "")
 T = TypeVar("T", "_JobDocument", "_TombstoneDocument")
 
@@ -70,6 +72,9 @@ def load_job(document: str, *, version: str, looked: datetime | None = None) -> 
     job = _load(_jobs, document).job
     # nobody else has it yet, and `replace` would cost as much as all the rest: a pass reads thousands
     object.__setattr__(job, "version", version)
+    for frame in job.frames:
+        if not frame.holds:  # as it is with nearly all: one empty set for them, where parsing makes one each
+            object.__setattr__(frame, "holds", NO_HOLDS)
     if looked is not None and looked > job.last_updated and job.state is not State.COMPLETE:
         object.__setattr__(job, "last_updated", looked)
     return job

@@ -61,7 +61,7 @@ async def latency_in_processes(bench: Bench) -> AsyncIterator[Finding]:
 
 async def throughput(bench: Bench) -> AsyncIterator[Finding]:
     bench.require("base-image")
-    count = bench.pick(10, 50)
+    count = bench.pick(20, 50)
     least: dict[Backend, float] = {"directory": 0.95, "azurite": 0.75}
     for backend in least:
         with deployed(bench, backend) as deployment:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -198,7 +199,8 @@ class Claims:
     async def take(self, admission: Admission | None = None) -> Claim | None:
         """Claim the oldest package that nobody holds; None when there is none, or no room for it.
 
-        No younger one overtakes it, or a large run might wait for ever. Raises `Unavailable`.
+        Every look begins with the oldest, or a large run might wait for ever; when another worker is quicker,
+        it goes on with any other, or all workers would meet at each package in turn. Raises `Unavailable`.
 
         Must not be cancelled midway: a claim that nobody hears of is only found when its lease lapses.
         """
@@ -207,7 +209,8 @@ class Claims:
             async for info in self._storage.list(Container.QUEUE, root_only=True)
             if info.lease is not LeaseState.HELD and stem_of_package(info.name)
         ]
-        for info in sorted(packages, key=lambda info: (info.modified_at, info.name)):
+        packages.sort(key=lambda info: (info.modified_at, info.name))
+        for info in (*packages[:1], *random.sample(packages[1:], len(packages[1:]))):
             stem = info.name.removesuffix(".tar")
             if admission is not None and not await admission.reserve(stem):
                 return None

@@ -27,9 +27,24 @@ export function useLive(path, query, { kinds = ["job"], milliseconds = 3000, eve
       }, milliseconds),
     [reload, milliseconds],
   );
+  // The service keeps what is costly for some seconds, so the first answer after an event may be of before it:
+  // asked again until there is one that was made after that.
+  const awaited = useRef(null);
   useEvents((kind) => {
-    if (kind === "reset" || kinds.includes(kind)) soon();
+    if (kind !== "reset" && !kinds.includes(kind)) return;
+    awaited.current = "first";
+    soon();
   });
+  const at = loaded.data?.at;
+  useEffect(() => {
+    if (awaited.current === null || loaded.data === null) return;
+    if (at !== undefined && (awaited.current === "first" || awaited.current === at)) {
+      awaited.current = at;
+      soon();
+    } else {
+      awaited.current = null;
+    }
+  }, [loaded.data]);
   useEffect(() => {
     const timer = every && setInterval(soon, every);
     return () => clearInterval(timer);

@@ -48,6 +48,7 @@ async def main(options: argparse.Namespace) -> int:
                 try:
                     async for finding in GOALS[name](bench):
                         findings.append(finding)
+                        console.print(f"  {finding.what}: {finding.result:.3g}", style="dim", markup=False)
                 except NotMeasured as reason:
                     missed.append((name, str(reason)))
                 except Exception as error:

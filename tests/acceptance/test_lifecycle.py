@@ -96,7 +96,7 @@ async def test_a_job_waits_for_the_one_it_depends_on(ada: Api, quick: Deployment
     second = await ada.submit("noop", after=[first["id"]])
     third = await ada.submit("noop", after=[{"job": first["id"], "when": "failed"}])
     assert second["state"] == "blocked"
-    worker(quick, jobs=2)
+    worker(quick, worker_jobs=2)
     await ada.until(second, "complete")
     assert (await ada.job(first["id"]))["state"] == "complete"
     held = await ada.job(third["id"])

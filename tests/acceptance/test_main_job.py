@@ -19,7 +19,7 @@ END = 90.0
 
 async def test_thirty_jobs_on_two_workers_run_exactly_once_though_one_worker_dies(whole: Deployment) -> None:
     whole.serve()
-    workers = {name: whole.worker(name, jobs=2, sample_interval=1) for name in ("w1", "w2")}
+    workers = {name: whole.worker(name, worker_jobs=2, sample_interval=1) for name in ("w1", "w2")}
     async with whole.client() as client:
         slow = await client.submit("slow", recordset="DS-TWO", params={"seconds": 6})
         await eventually(lambda: _claimed_by(workers, slow), within=30, what="a worker holds the slow job")

@@ -89,7 +89,7 @@ async def test_many_listeners_and_slow_downloads_lose_nothing_while_jobs_run(
         listeners = [Listener(response) for response in responses]
         await asyncio.gather(*(listener.placed() for listener in listeners))
         await eventually(lambda: downloads_of(session, quick.server), within=30)
-        quick.worker(jobs=2)
+        quick.worker(worker_jobs=2)
         jobs = [(await client.submit("noop", recordset="DS-TWO"))["id"] for _ in range(JOBS)]
         async with asyncio.timeout(120):
             await asyncio.gather(*(listener.listen(until=JOBS) for listener in listeners))

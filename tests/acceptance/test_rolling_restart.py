@@ -19,7 +19,7 @@ async def test_a_rolling_restart_loses_nothing_and_does_nothing_twice(quick: Dep
     # One worker lets its runs finish; the other has no time for it, and puts them back.
     drains = {"w1": 20.0, "w2": 0.2}
     running = {name: quick.serve(name, port=port, **api) for name, port in ports.items()}
-    running |= {name: quick.worker(name, jobs=2, drain_seconds=drains[name]) for name in drains}
+    running |= {name: quick.worker(name, worker_jobs=2, drain_seconds=drains[name]) for name in drains}
 
     def restart(name: str) -> Restart:
         def now() -> None:
@@ -31,7 +31,7 @@ async def test_a_rolling_restart_loses_nothing_and_does_nothing_twice(quick: Dep
             if name in ports:
                 running[name] = quick.serve(name, port=ports[name], **api)
             else:
-                running[name] = quick.worker(name, jobs=2, drain_seconds=drains[name])
+                running[name] = quick.worker(name, worker_jobs=2, drain_seconds=drains[name])
 
         return lambda: asyncio.to_thread(now)
 

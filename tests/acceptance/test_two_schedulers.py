@@ -36,7 +36,7 @@ async def test_passes_of_two_processes_never_overlap_and_a_dead_leader_costs_at_
         "pass_interval": 0.5,
     }
     apis = {name: quick.serve(name, **settings) for name in ("api1", "api2")}
-    quick.worker(jobs=2)
+    quick.worker(worker_jobs=2)
     async with quick.client() as client:
         jobs = [await client.submit("noop", recordset="DS-TWO") for _ in range(10)]
         leader = await eventually(

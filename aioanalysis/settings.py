@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import os
 import re
 from ipaddress import ip_network
 from pathlib import Path
@@ -273,6 +275,15 @@ def load(**overrides: Any) -> Settings:
         raise Misconfigured("; ".join(_problem(e) for e in error.errors(include_input=False))) from None
     except UnicodeDecodeError as error:
         raise Misconfigured("the file .env is not UTF-8") from error
+
+
+def unknown_variables() -> dict[str, str | None]:
+    """Variables of the environment that look like settings and are none, with the name that may be meant."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    given = {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
+    return {
+        name: next(iter(difflib.get_close_matches(name, known, 1)), None) for name in sorted(given - known)
+    }
 
 
 def _problem(error: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import secrets
 import shutil
@@ -17,7 +16,7 @@ from aioanalysis import __version__
 from aioanalysis.cli.findings import Finding, Status
 from aioanalysis.cli.sharedparts import job_store, storage
 from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
-from aioanalysis.settings import PREFIX, Settings
+from aioanalysis.settings import PREFIX, Settings, unknown_variables
 
 SYSTEM_TOKEN_LENGTH: Final = 20
 
@@ -69,20 +68,14 @@ _REACH: Final = {
 
 
 async def variables(settings: Settings) -> AsyncIterator[Finding]:
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
-    given = {name.upper() for name in os.environ if name.upper().startswith(PREFIX)}
-    for name in sorted(given - known):
-        near = difflib.get_close_matches(name, known, 1)
-        yield Finding(
-            "settings",
-            Status.WARNING,
-            f"{name} is no setting and changes nothing",
-            f"is {near[0]} meant?" if near else "take it away",
-        )
+    for name, near in unknown_variables().items():
+        text = f"{name} is no setting and changes nothing"
+        yield Finding("settings", Status.WARNING, text, f"is {near} meant?" if near else "take it away")
     if _is_readable_by_all(Path(".env")):
         text = "everybody here may read .env, which holds secrets"
         yield Finding("settings", Status.WARNING, text, "chmod 600 .env")
-    yield Finding("settings", Status.OK, f"aioanalysis {__version__}, {len(given & known)} variables set")
+    text = f"aioanalysis {__version__}, {len(settings.model_fields_set)} settings made"
+    yield Finding("settings", Status.OK, text)
 
 
 def _is_readable_by_all(path: Path) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from aioanalysis.settings import Settings, load
+from aioanalysis.settings import Settings, load, unknown_variables
 
 
 def dev(
@@ -76,4 +76,6 @@ def _settings(**overrides: Any) -> Settings:
 
     settings = load(**{name: value for name, value in overrides.items() if value is not None})
     logs.configure(level=settings.log_level, form=settings.log_format)
+    for name, near in unknown_variables().items():
+        logs.get().warning("setting_unknown", variable=name, meant=near)
     return settings

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from aioanalysis import settings
 from aioanalysis.domain.method import Limits
 from aioanalysis.errors import Misconfigured
-from aioanalysis.settings import Settings, load
+from aioanalysis.settings import PREFIX, Settings, load, unknown_variables
 
 SECRETS = {
     "redis_url": "rediss://user:hidden-1@host/0",
@@ -154,3 +154,13 @@ def test_the_hosts_caps_are_limits():
     assert found.host_limits == Limits(
         run_seconds=60, silence_seconds=5, memory_bytes=1, cpus=0.5, output_bytes=2
     )
+
+
+def test_variables_that_are_no_settings_are_told_with_what_may_be_meant(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv(f"{PREFIX}WORKER_JOB", "2")
+    monkeypatch.setenv(f"{PREFIX}XYZZY", "2")
+    monkeypatch.setenv(f"{PREFIX}WORKER_JOBS", "2")
+    told = unknown_variables()
+    assert told[f"{PREFIX}WORKER_JOB"] == f"{PREFIX}WORKER_JOBS"
+    assert f"{PREFIX}XYZZY" in told
+    assert f"{PREFIX}WORKER_JOBS" not in told

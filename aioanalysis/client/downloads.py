@@ -11,14 +11,13 @@ import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from operator import methodcaller
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
+import aiofiles
 import aiohttp
 
-from aioanalysis.aio import in_thread, opened
+from aioanalysis.aio import in_thread
 from aioanalysis.client.transport import ApiProblem, NotReached, Query, Transport, passes
 from aioanalysis.errors import Damaged
 
@@ -135,9 +134,9 @@ async def _receive(
     try:
         async with transport.opened("GET", path, query=query, headers=headers) as response:
             total = await _placed(response, part)
-            async with opened(partial(_appendable, part.path), methodcaller("close")) as file:
+            async with aiofiles.open(part.path, "ab") as file:
                 async for piece in response.content.iter_chunked(CHUNK):
-                    await in_thread(file.write, piece)
+                    await file.write(piece)
                     part.add(piece)
                     if on_progress is not None:
                         on_progress(part.size, total)
@@ -181,7 +180,3 @@ def _has_bad_member(path: Path) -> bool:
             return package.testzip() is not None
     except (OSError, zipfile.BadZipFile):
         return True
-
-
-def _appendable(path: Path) -> BinaryIO:
-    return path.open("ab")

@@ -36,7 +36,7 @@ class FrameLinks(View):
     @classmethod
     def of(cls, job: Job, frame: Frame) -> FrameLinks:
         place, query = job_path(job.id), f"?frame={frame.number}"
-        complete, failed = frame.phase is State.COMPLETE, frame.phase is State.FAILED
+        complete, failed = frame.phase is State.COMPLETE, frame.left_failed_package
         return cls(
             self=f"{place}/frames/{frame.number}",
             result=f"{place}/result{query}" if complete else None,

@@ -180,7 +180,8 @@ class LinksView(View):
     @classmethod
     def of(cls, job: Job) -> LinksView:
         place = job_path(job.id)
-        complete, failed = job.state is State.COMPLETE, job.state is State.FAILED
+        complete = job.state is State.COMPLETE
+        failed = job.state is State.FAILED and any(frame.left_failed_package for frame in job.frames)
         return cls(
             self=place,
             result=f"{place}/result" if complete else None,

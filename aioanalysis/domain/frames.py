@@ -105,6 +105,12 @@ class Frame:
     def is_finished(self) -> bool:
         return self.phase in FINISHED
 
+    @property
+    def left_failed_package(self) -> bool:
+        """Whether it failed in a run: without one, as for want of records, there is no package."""
+        over = (attempt for attempt in self.attempts if attempt.number == self.attempt)
+        return self.phase is State.FAILED and any(attempt.ending == "failed" for attempt in over)
+
     def entered(self, phase: State, **changes: Any) -> Frame:
         """A copy in `phase`; what only matters to an earlier phase is cleared."""
         cleared: dict[str, Any] = {"packaging": None, "postponed": None}

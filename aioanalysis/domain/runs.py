@@ -138,7 +138,7 @@ class _Look:
         if failure is None or failure.sidecar is None or result is not None:
             return None
         if self.frame.phase is State.FAILED:
-            return self._add_to_time_limit(failure.sidecar)
+            return self._add_to_time_limit(failure, failure.sidecar)
         return self._failed(failure, failure.sidecar)
 
     def _complete(self, outcome: Outcome, sidecar: Sidecar) -> Verdict:
@@ -181,13 +181,19 @@ class _Look:
             return self._to(State.WAITING, Event.FAIL_RETRYABLE, archive, **changes)
         return self._to(State.QUEUED, Event.FAIL_RETRYABLE, archive, self._recover(self.claim), **changes)
 
-    def _add_to_time_limit(self, sidecar: Sidecar) -> Verdict | None:
+    def _add_to_time_limit(self, outcome: Outcome, sidecar: Sidecar) -> Verdict | None:
         """After the deadline the time limit stays the reason; what the run says of itself is added."""
         error, said = self.frame.error, sidecar.error
         if error is None or error.reason is not Reason.TIME_LIMIT or said is None or error.error is not None:
             return None
         text = said.error or said.message
-        frame = replace(self.frame, error=replace(error, script=said.script, error=text))
+        attempt = max(self.frame.attempt, outcome.attempt or 0)
+        frame = replace(
+            self.frame,
+            error=replace(error, script=said.script, error=text),
+            attempt=attempt,
+            attempts=self.frame.ended(_attempt(attempt, "failed", sidecar, said)),
+        )
         return Verdict(frame=frame, event=Event.FAIL, after=self._put_away(frame, ended=True))
 
     # --- a run under way ---

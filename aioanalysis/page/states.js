@@ -103,9 +103,6 @@ export const REASONS = {
   killed: "It was ended by a user.",
 };
 
-/** Reasons of jobs that nothing has run of: they leave no package. */
-export const NOTHING_RAN = new Set(["records", "dependency"]);
-
 /** What to do about it. */
 export const ADVICE = {
   stage: "Look at the output below; other parameters or records may help.",

@@ -5,7 +5,7 @@ import { html, throttled, useEvents, useLoad, useRef } from "../dom.js";
 import { useJob } from "../live.js";
 import { useLabels } from "../methods.js";
 import { go, link } from "../router.js";
-import { NOTHING_RAN, STATES } from "../states.js";
+import { STATES } from "../states.js";
 import { Copy, Empty, Heading, Loading, Problem, State, Tabs, Time } from "../ui.js";
 import { Actions } from "./actions.js";
 import { Files } from "./files.js";
@@ -110,8 +110,8 @@ function tabsOf(job, runs) {
   ].filter(Boolean);
 }
 
-function hasLeftSomething({ state, error }) {
-  return state === "complete" || (state === "failed" && !NOTHING_RAN.has(error?.reason));
+function hasLeftSomething({ links }) {
+  return Boolean(links.result || links.failed_result);
 }
 
 /** The frame that a tab shows unless one is chosen. */

@@ -6,7 +6,7 @@ import { loadMethods } from "../methods.js";
 import { link } from "../router.js";
 import { fieldsOf } from "../schema.js";
 import { Stages } from "../stages.js";
-import { ADVICE, FINISHED, NOTHING_RAN, REASONS, STATES } from "../states.js";
+import { ADVICE, FINISHED, REASONS, STATES } from "../states.js";
 import { State, Time } from "../ui.js";
 import { framesOf, sourceOf } from "./jobs.js";
 
@@ -18,7 +18,7 @@ export function Overview({ job, runs, label }) {
   return html`
     ${!FINISHED.has(job.state) && html`<${Unfinished} job=${job} runs=${runs} />`}
     ${job.error && html`<${Failure} error=${job.error} job=${job} />`}
-    ${(job.links.result || (job.links.failed_result && !NOTHING_RAN.has(job.error?.reason))) && html`<${Left} job=${job} />`}
+    ${(job.links.result || job.links.failed_result) && html`<${Left} job=${job} />`}
     <div class="columns">
       <section class="card" aria-labelledby="asked-title">
         <h2 id="asked-title">Asked for</h2>

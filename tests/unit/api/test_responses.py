@@ -9,6 +9,7 @@ import pytest
 
 from aioanalysis.api.responses import JobSummary, JobView, Known, answer, dumps
 from aioanalysis.api.runviews import rfc3339
+from aioanalysis.domain.frames import Attempt
 from aioanalysis.domain.job import Source
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.progress import Progress
@@ -124,14 +125,27 @@ def test_history_and_selection_are_shown() -> None:
 def test_links_lead_only_to_what_there_is() -> None:
     place = f"/v1/jobs/{(job := whole())['id']}"
     assert job["links"] == {"self": place, "result": None, "failed_result": None, "report": None}
-    complete, failed = whole(state=State.COMPLETE)["links"], whole(state=State.FAILED)["links"]
+    run = Attempt(number=1, ending="failed")
+    complete, failed, without_a_run, retried = (
+        whole(**changes)["links"]
+        for changes in (
+            {"state": State.COMPLETE},
+            {"state": State.FAILED, "attempts": (run,)},
+            {"state": State.FAILED},
+            {"state": State.FAILED, "attempts": (run,), "attempt": 2},
+        )
+    )
     assert isinstance(complete, dict)
     assert isinstance(failed, dict)
+    assert isinstance(without_a_run, dict)
+    assert isinstance(retried, dict)
     assert complete["result"]
     assert complete["report"]
     assert not complete["failed_result"]
     assert failed["failed_result"]
     assert not failed["result"]
+    assert not without_a_run["failed_result"]
+    assert not retried["failed_result"]
 
 
 def test_a_figure_that_json_does_not_know_is_null() -> None:

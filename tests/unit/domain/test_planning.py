@@ -355,6 +355,7 @@ def test_a_stage_error_after_the_deadline_is_added_beside_the_time_limit() -> No
     )
     error = saved(late).error
     assert error == JobError(reason=Reason.TIME_LIMIT, message="too late", script="2_x", error="boom")
+    assert saved(late).frames[0].left_failed_package
     assert decide(job(state=State.FAILED, error=error), outcomes=failure(Reason.STAGE)) == []
 
 

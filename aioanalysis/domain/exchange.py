@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from aioanalysis.domain import foreign
 from aioanalysis.domain.outcomes import JobError
 from aioanalysis.domain.usage import Usage
 from aioanalysis.errors import Damaged
@@ -192,9 +193,9 @@ class PackageMeta:
             uid=get("uid"),
             attempt=_whole(get("attempt")) or 1,
             owner=unquote(owner) if owner is not None else None,
-            submitted_at=_time(get("submitted_at")),
-            deadline=_time(get("deadline")),
-            expires_at=_time(get("expires_at")),
+            submitted_at=foreign.moment(get("submitted_at")),
+            deadline=foreign.moment(get("deadline")),
+            expires_at=foreign.moment(get("expires_at")),
             sha256=get("sha256"),
             records=_whole(get("records")),
             nonce=get("nonce"),
@@ -355,11 +356,3 @@ def _whole(value: object) -> int | None:
         return int(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else None
     except ValueError:
         return None
-
-
-def _time(value: str | None) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(value) if value else None
-    except ValueError:
-        return None
-    return time if time is None or time.tzinfo else None

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from aioanalysis.domain import foreign
 from aioanalysis.errors import Damaged
 
 SIGN_MAX_BYTES: Final = 1024 * 1024
@@ -64,7 +65,7 @@ def parse_sign(data: bytes) -> WorkerSign:
     worker = _text(body.get("worker")) if isinstance(body, dict) else None
     if worker is None:
         raise Damaged("names no worker")
-    runtime, disk = _mapping(body.get("runtime")), _mapping(body.get("disk"))
+    runtime, disk = foreign.mapping(body.get("runtime")), foreign.mapping(body.get("disk"))
     return WorkerSign(
         worker=worker,
         host=_text(body.get("host")),
@@ -72,9 +73,11 @@ def parse_sign(data: bytes) -> WorkerSign:
         runtime=_text(runtime.get("name")),
         engine=_text(runtime.get("engine")),
         state=_text(body.get("state")) or "running",
-        slots=_whole(body.get("slots")),
+        slots=foreign.whole(body.get("slots")),
         running=tuple(
-            RunSign(stem=stem, attempt=_whole(run.get("attempt")), since=_time(run.get("since")))
+            RunSign(
+                stem=stem, attempt=foreign.whole(run.get("attempt")), since=foreign.moment(run.get("since"))
+            )
             for run in _mappings(body.get("running"))
             if (stem := _text(run.get("stem"))) is not None
         ),
@@ -83,15 +86,11 @@ def parse_sign(data: bytes) -> WorkerSign:
             for one in _mappings(body.get("methods"))
             if (title := _text(one.get("title"))) is not None
         ),
-        free_bytes=_whole(disk.get("free_bytes")),
-        reserve_bytes=_whole(disk.get("reserve_bytes")),
-        started_at=_time(body.get("started_at")),
-        at=_time(body.get("at")),
+        free_bytes=foreign.whole(disk.get("free_bytes")),
+        reserve_bytes=foreign.whole(disk.get("reserve_bytes")),
+        started_at=foreign.moment(body.get("started_at")),
+        at=foreign.moment(body.get("at")),
     )
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _mappings(value: object) -> Iterable[Mapping[str, Any]]:
@@ -102,15 +101,3 @@ def _mappings(value: object) -> Iterable[Mapping[str, Any]]:
 def _text(value: object) -> str | None:
     """`value` as text that UTF-8 can carry."""
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _time(value: object) -> datetime | None:
-    try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        return None
-    return time if time is None or time.tzinfo else None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from aioanalysis.domain import foreign
 from aioanalysis.errors import Damaged
 
 STAGES_MAX: Final = 5
@@ -82,10 +83,7 @@ def _text(value: object) -> str | None:
 
 
 def _moment(value: object) -> datetime:
-    try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
+    moment = foreign.moment(value)
+    if moment is None:
         raise Damaged("progress: no time")
     return moment

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
+from aioanalysis.domain import foreign
 from aioanalysis.domain.commands import Archive, CleanUp, Command, Interrupt, Note, Recover, Withdraw
 from aioanalysis.domain.dependencies import is_met
 from aioanalysis.domain.exchange import Ending, Sidecar
@@ -295,11 +296,11 @@ def _attempt(number: int, ending: str, sidecar: Sidecar, error: JobError | None)
     return Attempt(
         number=number,
         ending=ending,
-        digest=_text(method.get("digest")) if isinstance(method, dict) else None,
-        started_at=_text(body.get("started_at")),
-        finished_at=_text(body.get("finished_at")),
+        digest=foreign.text(method.get("digest")) if isinstance(method, dict) else None,
+        started_at=foreign.text(body.get("started_at")),
+        finished_at=foreign.text(body.get("finished_at")),
         host=sidecar.worker,
-        worker=_text(worker.get("id")) if isinstance(worker, dict) else None,
+        worker=foreign.text(worker.get("id")) if isinstance(worker, dict) else None,
         exit_code=exit_code if isinstance(exit_code, int) else None,
         error=error,
         usage=_lean(usage),
@@ -314,7 +315,3 @@ def _lean(usage: Usage | None) -> Usage | None:
 
 def _first(*values: int | None) -> int | None:
     return next((value for value in values if value is not None), None)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

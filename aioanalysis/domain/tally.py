@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from aioanalysis.domain import foreign
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.domain.states import FINISHED, State
@@ -195,17 +196,9 @@ class Tally:
 
 def first_start(job: Job) -> datetime | None:
     """When the first of its runs began: as its worker says, else when a pass first saw it running."""
-    told = [_time(attempt.started_at) for frame in job.frames for attempt in frame.attempts]
+    told = [foreign.moment(attempt.started_at) for frame in job.frames for attempt in frame.attempts]
     seen = next((event.at for event in job.history if event.to_state is State.RUNNING), None)
     return min((at for at in (*told, seen) if at is not None), default=None)
-
-
-def _time(text: str | None) -> datetime | None:
-    try:
-        at = datetime.fromisoformat(text) if text else None
-    except ValueError:
-        return None
-    return at if at is None or at.tzinfo else None
 
 
 def _index(at: datetime) -> int:

@@ -8,6 +8,8 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
+from aioanalysis.domain import foreign
+
 SERIES_POINTS: Final = 1000
 LARGEST: Final = 2**63
 
@@ -49,11 +51,11 @@ class Usage:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Usage:
         """Read a sidecar's `usage`; whatever an older worker left out or wrote otherwise is unknown."""
-        cpu, memory = _mapping(value.get("cpu_percent")), _mapping(value.get("memory_bytes"))
+        cpu, memory = foreign.mapping(value.get("cpu_percent")), foreign.mapping(value.get("memory_bytes"))
         series = value.get("series")
         return cls(
-            started_at=_time(value.get("started_at")),
-            finished_at=_time(value.get("finished_at")),
+            started_at=foreign.text(value.get("started_at")),
+            finished_at=foreign.text(value.get("finished_at")),
             wall_seconds=_number(value.get("wall_seconds")),
             samples=_whole(value.get("samples")) or 0,
             interval_seconds=_number(value.get("interval_seconds")) or 0.0,
@@ -68,10 +70,6 @@ class Usage:
         )
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _number(value: object) -> float | None:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
@@ -83,13 +81,9 @@ def _whole(value: object) -> int | None:
     return None if number is None else round(number)
 
 
-def _time(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def _point(value: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "at": _time(value.get("at")),
+        "at": foreign.text(value.get("at")),
         "cpu_percent": _number(value.get("cpu_percent")),
         "memory_bytes": _whole(value.get("memory_bytes")),
     }

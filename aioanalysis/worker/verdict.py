@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from aioanalysis.domain import foreign
 from aioanalysis.domain.method import Limits
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.errors import JobFailure
@@ -57,12 +58,12 @@ def read_report(job_dir: Path) -> Report:
     stages = status.get("stages")
     return Report(
         finished=bool(status),
-        exit_code=_whole(status.get("exit_code")),
-        reason=_text(status.get("reason")),
-        oom_kills=_whole(status.get("oom_kills")) or 0,
+        exit_code=foreign.whole(status.get("exit_code")),
+        reason=foreign.text(status.get("reason")),
+        oom_kills=foreign.whole(status.get("oom_kills")) or 0,
         stages=[s for s in stages if isinstance(s, dict)] if isinstance(stages, list) else (),
-        script=_text(error.get("script")),
-        error=_text(error.get("error")),
+        script=foreign.text(error.get("script")),
+        error=foreign.text(error.get("error")),
     )
 
 
@@ -125,7 +126,7 @@ def _told(report: Report, ended: Exit, said: str) -> JobError:
 
 def _out_of_memory(ended: Exit, report: Report) -> bool:
     """The word of engine or kernel, and a death that fits it: a child may be killed and the run go on."""
-    last = _whole(report.stages[-1].get("exit_code")) if report.stages else None
+    last = foreign.whole(report.stages[-1].get("exit_code")) if report.stages else None
     if ended.out_of_memory and (ended.code in KILLED_CODES or not report.finished):
         return True
     return last in KILLED_CODES and (ended.out_of_memory or report.oom_kills > 0)
@@ -149,13 +150,5 @@ def _object(data: bytes | None) -> dict[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
 def _number(value: object) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime, timedelta
 from heapq import nlargest
 from typing import Final, Self
 
 from aiohttp import web
 
-from aioanalysis import logs
 from aioanalysis.api.access import require_all
 from aioanalysis.api.cached import Cached
 from aioanalysis.api.context import ApiContext
@@ -17,17 +15,13 @@ from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.responses import answer
 from aioanalysis.api.runviews import Time, View
 from aioanalysis.domain.exchange import WORKERS, Container, parse_stem
-from aioanalysis.domain.presence import SIGN_MAX_BYTES, RunSign, WorkerSign, parse_sign
-from aioanalysis.errors import Contested, Damaged, Missing
-from aioanalysis.interfaces import BlobInfo
+from aioanalysis.domain.presence import RunSign, WorkerSign
+from aioanalysis.signs import read_signs
 
 WORKERS_MAX: Final = 500
-READS: Final = 8
 KEPT_SECONDS: Final = 2.0
 ALIVE_SECONDS: Final = 60.0
 """How long a sign of life counts at least; with long sample intervals, three of them."""
-
-log = logs.get()
 
 
 class WorkerRunView(View):
@@ -136,13 +130,7 @@ async def listing(request: web.Request) -> web.StreamResponse:
 async def _look(context: ApiContext) -> WorkerList:
     blobs = [blob async for blob in context.storage.list(Container.RESULTS, WORKERS)]
     latest = nlargest(WORKERS_MAX, blobs, key=lambda blob: blob.modified_at)
-    places = asyncio.Semaphore(READS)
-
-    async def read(blob: BlobInfo) -> WorkerSign | None:
-        async with places:
-            return await _read(context, blob)
-
-    signs = await asyncio.gather(*(read(blob) for blob in latest))
+    signs = await read_signs(context.storage, latest)
     now = context.operations.clock()
     fresh = now - timedelta(seconds=max(ALIVE_SECONDS, 3 * context.settings.sample_interval))
     found = list(zip(latest, signs, strict=True))
@@ -155,16 +143,6 @@ async def _look(context: ApiContext) -> WorkerList:
         ),
         unreadable=tuple(blob.name for blob, sign in found if sign is None),
     )
-
-
-async def _read(context: ApiContext, blob: BlobInfo) -> WorkerSign | None:
-    """None for what cannot be read; raises `Unavailable`."""
-    try:
-        async with context.storage.open(Container.RESULTS, blob.name, end=SIGN_MAX_BYTES) as stream:
-            return parse_sign(b"".join([piece async for piece in stream.chunks()]))
-    except (Damaged, Missing, Contested) as error:
-        log.warning("worker_sign_unreadable", name=blob.name, error=str(error))
-        return None
 
 
 ENDPOINTS: Final = (

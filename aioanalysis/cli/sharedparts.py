@@ -11,11 +11,11 @@ from typing import Final
 from aioanalysis import __version__
 from aioanalysis.cli.findings import Finding, Status, skew
 from aioanalysis.domain.exchange import WORKERS, Container
-from aioanalysis.domain.presence import SIGN_MAX_BYTES, parse_sign
 from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Damaged, Misconfigured, Missing, SystemFault
 from aioanalysis.interfaces import ExchangeStorage, JobFilter
 from aioanalysis.settings import PREFIX, Settings
+from aioanalysis.signs import read_sign
 
 WORKER_SEEN: Final = timedelta(minutes=10)
 PROBE_LEASE_SECONDS: Final = 15
@@ -117,8 +117,7 @@ async def _workers(opened: ExchangeStorage) -> AsyncIterator[Finding]:
         if datetime.now(UTC) - blob.modified_at > WORKER_SEEN:
             continue
         try:
-            async with opened.open(Container.RESULTS, blob.name, end=SIGN_MAX_BYTES) as stream:
-                sign = parse_sign(b"".join([piece async for piece in stream.chunks()]))
+            sign = await read_sign(opened, blob.name)
         except Damaged as error:
             yield Finding("workers", Status.WARNING, f"{blob.name} cannot be read: {error}")
             continue

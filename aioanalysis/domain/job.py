@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from aioanalysis.domain.dependencies import Dependency
-from aioanalysis.domain.frames import Frame, aggregate
+from aioanalysis.domain.frames import Attempt, Frame, aggregate
 from aioanalysis.domain.outcomes import JobError
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import State
@@ -186,6 +186,19 @@ class Job:
     def with_frames(self, change: Callable[[Frame], Frame]) -> tuple[Frame, ...]:
         """Its runs, each changed."""
         return tuple(change(frame) for frame in self.frames)
+
+
+def ended_runs(before: Job, after: Job) -> Iterator[tuple[Frame, Attempt]]:
+    """The runs that ended between two versions of a job, each with its frame as it is after."""
+    known = {
+        (frame.number, attempt.number, attempt.ending)
+        for frame in before.frames
+        for attempt in frame.attempts
+    }
+    for frame in after.frames:
+        for attempt in frame.attempts:
+            if (frame.number, attempt.number, attempt.ending) not in known:
+                yield frame, attempt
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

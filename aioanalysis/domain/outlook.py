@@ -13,7 +13,7 @@ from typing import Final
 
 from aioanalysis.domain.commands import Admit
 from aioanalysis.domain.frames import Attempt, Frame
-from aioanalysis.domain.job import Job
+from aioanalysis.domain.job import Job, ended_runs
 from aioanalysis.domain.observation import Observation
 from aioanalysis.domain.states import State
 
@@ -70,13 +70,10 @@ def expected_seconds(past: Sequence[PastRun], records: int | None) -> float | No
 
 def past_runs(before: Job, after: Job) -> Iterator[PastRun]:
     """The runs that became complete between two versions of a job."""
-    for frame in after.frames:
-        former = before.frame(frame.number)
-        known = set() if former is None else {(a.number, a.ending) for a in former.attempts}
-        for attempt in frame.attempts:
-            seconds = _seconds(attempt)
-            if attempt.ending == "complete" and (attempt.number, "complete") not in known and seconds:
-                yield PastRun(records=frame.packaged_count, seconds=seconds)
+    for frame, attempt in ended_runs(before, after):
+        seconds = _seconds(attempt)
+        if attempt.ending == "complete" and seconds:
+            yield PastRun(records=frame.packaged_count, seconds=seconds)
 
 
 def remembered(past: Sequence[PastRun], new: Iterable[PastRun]) -> tuple[PastRun, ...]:

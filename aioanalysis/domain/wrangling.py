@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -47,19 +47,6 @@ class WorkerSeen:
     name: str
     at: datetime
     methods: Mapping[str, str]
-
-
-def new_attempts(before: Job, after: Job) -> Iterator[Attempt]:
-    """The runs that ended between two versions of a job."""
-    known = {
-        (frame.number, attempt.number, attempt.ending)
-        for frame in before.frames
-        for attempt in frame.attempts
-    }
-    for frame in after.frames:
-        for attempt in frame.attempts:
-            if (frame.number, attempt.number, attempt.ending) not in known:
-                yield attempt
 
 
 def counted(health: MethodHealth | None, title: str, job_id: str, attempt: Attempt) -> MethodHealth | None:

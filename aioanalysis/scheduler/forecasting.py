@@ -46,7 +46,7 @@ class Forecaster:
         try:
             past = await self._remember(changed)
             if full or (jobs and not self._farm.workers):  # one that has just come is not to be missed
-                self._farm = farm_of(await worker_signs(self._storage), now)
+                self._farm = farm_of(await worker_signs(self._storage, now))
             if full or len(jobs) <= FEW:
                 await self._foresee(jobs, seen, now, past, busy=busy, full=full)
         except AnalysisError as error:

@@ -7,16 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from aioanalysis import logs
 from aioanalysis.domain.exchange import WORKERS, Container
 from aioanalysis.domain.outlook import Farm
-from aioanalysis.domain.presence import SIGN_MAX_BYTES, WorkerSign, parse_sign
+from aioanalysis.domain.presence import WorkerSign
 from aioanalysis.domain.wrangling import WORKER_SEEN, WorkerSeen
-from aioanalysis.errors import AnalysisError
 from aioanalysis.interfaces import PackageStorage
+from aioanalysis.signs import read_signs
 
 CLAIMING: Final = "running"  # a worker that is draining, or short of disk, takes nothing more
-log = logs.get()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,22 +25,26 @@ class DatedSign:
     at: datetime
 
 
-async def worker_signs(storage: PackageStorage) -> list[DatedSign]:
-    """Of every worker the last sign; one that cannot be read is left out. Raises `Unavailable`."""
-    found = []
-    async for blob in storage.list(Container.RESULTS, WORKERS):
-        if blob.size > SIGN_MAX_BYTES:
-            continue
-        try:
-            async with storage.open(Container.RESULTS, blob.name) as stream:
-                body = b"".join([chunk async for chunk in stream.chunks()])
-            found.append(DatedSign(sign=parse_sign(body), at=blob.modified_at))
-        except AnalysisError as error:
-            log.warning("worker_sign_unreadable", name=blob.name, error=str(error))
-    return found
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Signs:
+    """The signs of life of late; `newest` is when the newest of all came, however long ago."""
+
+    recent: Sequence[DatedSign]
+    newest: datetime | None
 
 
-def seen_lately(signs: Sequence[DatedSign], now: datetime) -> list[WorkerSeen]:
+async def worker_signs(storage: PackageStorage, now: datetime) -> Signs:
+    """Only those of late are read; one that cannot be is left out. Raises `Unavailable`."""
+    blobs = [blob async for blob in storage.list(Container.RESULTS, WORKERS)]
+    late = [blob for blob in blobs if blob.modified_at >= now - WORKER_SEEN]
+    read = zip(late, await read_signs(storage, late), strict=True)
+    return Signs(
+        recent=[DatedSign(sign=sign, at=blob.modified_at) for blob, sign in read if sign is not None],
+        newest=max((blob.modified_at for blob in blobs), default=None),
+    )
+
+
+def seen_lately(signs: Signs) -> list[WorkerSeen]:
     """Workers that gave a sign of life lately, with what methods they have."""
     return [
         WorkerSeen(
@@ -50,16 +52,11 @@ def seen_lately(signs: Sequence[DatedSign], now: datetime) -> list[WorkerSeen]:
             at=one.at,
             methods={m.title: m.digest for m in one.sign.methods if m.digest is not None},
         )
-        for one in signs
-        if one.at >= now - WORKER_SEEN
+        for one in signs.recent
     ]
 
 
-def farm_of(signs: Sequence[DatedSign], now: datetime) -> Farm:
+def farm_of(signs: Signs) -> Farm:
     """Those that claim packages now."""
-    there = [one for one in signs if one.at >= now - WORKER_SEEN and one.sign.state == CLAIMING]
-    return Farm(
-        workers=len(there),
-        slots=sum(one.sign.slots or 1 for one in there),
-        seen_at=max((one.at for one in signs), default=None),
-    )
+    there = [one.sign for one in signs.recent if one.sign.state == CLAIMING]
+    return Farm(workers=len(there), slots=sum(sign.slots or 1 for sign in there), seen_at=signs.newest)

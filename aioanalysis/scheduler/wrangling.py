@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from aioanalysis import logs
 from aioanalysis.domain.frames import Attempt
-from aioanalysis.domain.job import Job
+from aioanalysis.domain.job import Job, ended_runs
 from aioanalysis.domain.planning import SCHEDULER
 from aioanalysis.domain.wrangling import (
     MethodHealth,
@@ -16,7 +16,6 @@ from aioanalysis.domain.wrangling import (
     held,
     is_held,
     is_to_be_held,
-    new_attempts,
     released,
 )
 from aioanalysis.errors import Contested, Missing
@@ -41,7 +40,7 @@ class Wrangler:
         """Count what ended in a pass ((before, after) of its jobs), then hold or release `jobs`."""
         if not self._limit:
             return
-        ended = [(after, attempt) for before, after in changed for attempt in new_attempts(before, after)]
+        ended = [(after, attempt) for before, after in changed for _, attempt in ended_runs(before, after)]
         if not ended and not full:
             return
         known = dict(await self._health.method_health())
@@ -49,7 +48,7 @@ class Wrangler:
             await self._count(known, job, attempt)
         if not known:
             return
-        workers = seen_lately(await worker_signs(self._storage), self._operations.clock())
+        workers = seen_lately(await worker_signs(self._storage, self._operations.clock()))
         for title, health in known.items():
             if health.held_since is not None and has_changed(health, workers):
                 await self._release(title, jobs)

@@ -25,11 +25,14 @@ MAY_IMPORT: dict[str, AbstractSet[str]] = {
     **dict.fromkeys(("__init__", "errors", "orchestrator", "healthcheck", "page"), frozenset()),
     "domain": frozenset({"errors"}),
     "conversion": frozenset(BASE),
-    **dict.fromkeys(SHARED | ADAPTERS | {"operations", "orphans", "worker", "client"}, SHARED | BASE),
-    "api": SHARED | BASE | {"operations", "orphans"},
-    "scheduler": SHARED | BASE | {"operations"},
     **dict.fromkeys(
-        COMPOSITION, SHARED | BASE | ADAPTERS | APPS | COMPOSITION | {"operations", "page", "conversion"}
+        SHARED | ADAPTERS | {"operations", "orphans", "signs", "worker", "client"}, SHARED | BASE
+    ),
+    "api": SHARED | BASE | {"operations", "orphans", "signs"},
+    "scheduler": SHARED | BASE | {"operations", "signs"},
+    **dict.fromkeys(
+        COMPOSITION,
+        SHARED | BASE | ADAPTERS | APPS | COMPOSITION | {"operations", "signs", "page", "conversion"},
     ),
 }
 IMPURE = {"asyncio", "os", "pathlib", "time", "random", "secrets", "socket", "subprocess", "threading"}

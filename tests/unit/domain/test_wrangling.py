@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from aioanalysis.domain.frames import Attempt, Frame, Hold
+from aioanalysis.domain.job import ended_runs
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.states import State
 from aioanalysis.domain.why import Code, why
@@ -19,7 +20,6 @@ from aioanalysis.domain.wrangling import (
     held,
     is_held,
     is_to_be_held,
-    new_attempts,
     released,
 )
 from tests.support.jobs import make_job
@@ -111,4 +111,4 @@ def test_the_runs_that_ended_between_two_versions_are_found() -> None:
     before = make_job(attempts=(failed(),))
     again = replace(failed(), number=2)
     after = replace(before, frames=(replace(before.frames[0], attempts=(failed(), again)),))
-    assert list(new_attempts(before, after)) == [again]
+    assert list(ended_runs(before, after)) == [(after.frames[0], again)]

@@ -22,7 +22,7 @@ from aioanalysis.api.runviews import (
     attempt_views,
 )
 from aioanalysis.domain.actions import allowed_for
-from aioanalysis.domain.dependencies import Condition, Dependency
+from aioanalysis.domain.dependencies import Condition
 from aioanalysis.domain.frames import Hold
 from aioanalysis.domain.job import HistoryEvent, Job, Split
 from aioanalysis.domain.outlook import Outlook
@@ -52,16 +52,7 @@ class WhyView(View):
 
     @classmethod
     def of(cls, reason: Why | None) -> Self | None:
-        if reason is None:
-            return None
-        return cls(
-            code=reason.code,
-            text=reason.text,
-            until=reason.until,
-            position=reason.position,
-            expected_start=reason.expected_start,
-            expected_finish=reason.expected_finish,
-        )
+        return None if reason is None else cls.model_validate(reason)
 
 
 class ProgressView(View):
@@ -140,7 +131,7 @@ class SplitView(View):
 
     @classmethod
     def of(cls, split: Split | None) -> Self | None:
-        return None if split is None else cls(records=split.records, by=split.by)
+        return None if split is None else cls.model_validate(split)
 
 
 class DependencyView(View):
@@ -150,10 +141,6 @@ class DependencyView(View):
     when: Condition
     each: bool
     seen: State | None
-
-    @classmethod
-    def of(cls, dependency: Dependency) -> Self:
-        return cls(job=dependency.job, when=dependency.when, each=dependency.each, seen=dependency.seen)
 
 
 class FramesView(View):
@@ -254,7 +241,7 @@ class JobView(JobSummary):
             usage=UsageView.of(job.usage),
             selection=SelectionView.of(job.selection),
             split=SplitView.of(job.split),
-            after=tuple(DependencyView.of(dependency) for dependency in job.after),
+            after=tuple(DependencyView.model_validate(dependency) for dependency in job.after),
             wrangled=job.wrangled,
             attempts=() if job.has_frames else attempt_views(job.frames[0]),
             history=tuple(HistoryView.of(event) for event in job.history),

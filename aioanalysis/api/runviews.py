@@ -26,9 +26,12 @@ Time = Annotated[
 
 
 class View(BaseModel):
-    """What is given out. Numbers that JSON does not know are written as null."""
+    """What is given out. Numbers that JSON does not know are written as null.
 
-    model_config = ConfigDict(frozen=True)
+    A view of an object with the same names is `model_validate` of it; others have an `of`.
+    """
+
+    model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
 class ErrorView(View):

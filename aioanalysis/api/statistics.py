@@ -18,7 +18,7 @@ from aioanalysis.api.responses import answer
 from aioanalysis.api.runviews import Time, View
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.domain.states import State
-from aioanalysis.domain.tally import Bucket, Failure, Load, Tally, Waiting
+from aioanalysis.domain.tally import Bucket, Tally, Waiting
 from aioanalysis.domain.wrangling import MethodHealth
 from aioanalysis.interfaces import JobFilter
 
@@ -81,17 +81,6 @@ class FailureView(View):
     last_at: Time
     last_job: str
 
-    @classmethod
-    def of(cls, failure: Failure) -> Self:
-        return cls(
-            title=failure.title,
-            reason=failure.reason,
-            runs=failure.runs,
-            jobs=failure.jobs,
-            last_at=failure.last_at,
-            last_job=failure.last_job,
-        )
-
 
 class LoadView(View):
     """One submitter's jobs, and what their runs used, failed ones too, as far as it is known."""
@@ -103,18 +92,6 @@ class LoadView(View):
     cpu_seconds: float
     run_seconds: float
     result_bytes: int
-
-    @classmethod
-    def of(cls, load: Load) -> Self:
-        return cls(
-            submitter=load.submitter,
-            unfinished=load.unfinished,
-            ended=load.ended,
-            failed=load.failed,
-            cpu_seconds=load.cpu_seconds,
-            run_seconds=load.run_seconds,
-            result_bytes=load.result_bytes,
-        )
 
 
 class HeldMethodView(View):
@@ -165,8 +142,8 @@ async def show(request: web.Request) -> web.StreamResponse:
             bucket_hours=hours,
             buckets=tuple(BucketView.of(bucket) for bucket in tally.buckets(hours)),
             waiting=WaitingView.of(tally.waiting()),
-            failures=tuple(FailureView.of(failure) for failure in tally.failures()),
-            submitters=tuple(LoadView.of(load) for load in tally.loads()),
+            failures=tuple(FailureView.model_validate(failure) for failure in tally.failures()),
+            submitters=tuple(LoadView.model_validate(load) for load in tally.loads()),
             held_methods=tuple(
                 _held(one, one.held_since) for one in health.values() if one.held_since is not None
             ),

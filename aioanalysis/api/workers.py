@@ -95,11 +95,8 @@ class WorkerView(View):
             engine=sign.engine,
             slots=sign.slots,
             running=tuple(WorkerRunView.of(run) for run in sign.running),
-            methods=tuple(
-                WorkerMethodView(title=one.title, version=one.version, digest=one.digest)
-                for one in sign.methods
-            ),
-            disk=WorkerDiskView(free_bytes=sign.free_bytes, reserve_bytes=sign.reserve_bytes),
+            methods=tuple(WorkerMethodView.model_validate(method) for method in sign.methods),
+            disk=WorkerDiskView.model_validate(sign),
         )
 
 

@@ -1,6 +1,6 @@
 /** Lines over time as an inline SVG, with a limit; the same figures follow as a table for who cannot see it. */
 
-import { html, useEffect, useRef, useState } from "./dom.js";
+import { html, useWidth } from "./dom.js";
 
 const WIDTHS = [240, 640];
 const HEIGHT = 190;
@@ -16,7 +16,8 @@ const SHOWN = 40;
  * the round numbers that the axis may count in, times a power of `base`.
  */
 export function LineChart({ title, description, points, limit, shownX, shownY, colour, base = 10 }) {
-  const [place, width] = useWidth();
+  const [place, room] = useWidth(WIDTHS[1]);
+  const width = Math.min(WIDTHS[1], Math.max(WIDTHS[0], room)); // so that its text keeps its size
   const known = points.filter(([, y]) => y !== null);
   const xs = points.map(([x]) => x);
   const [first, last] = [Math.min(...xs), Math.max(...xs)];
@@ -64,20 +65,6 @@ export function LineChart({ title, description, points, limit, shownX, shownY, c
       </div>
     </details>
   </figure>`;
-}
-
-/** [ref, width]: drawn as wide as there is room, so that its text keeps its size. */
-function useWidth() {
-  const place = useRef(null);
-  const [width, setWidth] = useState(WIDTHS[1]);
-  useEffect(() => {
-    const watch = new ResizeObserver(([entry]) => {
-      setWidth(Math.round(Math.min(WIDTHS[1], Math.max(WIDTHS[0], entry.contentRect.width))));
-    });
-    watch.observe(place.current);
-    return () => watch.disconnect();
-  }, []);
-  return [place, width];
 }
 
 /** What is known in a row, without what lies beside a gap. */

@@ -52,6 +52,18 @@ export function useNow(seconds = 20) {
   return now;
 }
 
+/** [ref, width]: the width in pixels, `fallback` at first, of the element that gets `ref`, as it changes. */
+export function useWidth(fallback) {
+  const ref = useRef(null);
+  const [width, setWidth] = useState(fallback);
+  useEffect(() => {
+    const observer = new ResizeObserver(([entry]) => setWidth(Math.round(entry.contentRect.width)));
+    observer.observe(ref.current);
+    return () => observer.disconnect();
+  }, []);
+  return [ref, width];
+}
+
 let clearing = 0;
 
 /** Says `text` to a screen reader. */

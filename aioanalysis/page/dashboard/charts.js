@@ -1,7 +1,6 @@
 /** Charts over time as inline SVG: each with a title, a description, and the same figures as a table. */
 
-import { html, useMemo } from "../dom.js";
-import { useWidth } from "./live.js";
+import { html, useMemo, useWidth } from "../dom.js";
 
 const LEFT = 52;
 const RIGHT = 8;

@@ -1,6 +1,6 @@
 /** What the tabs share: data that follow the service's events, and small parts of tables. */
 
-import { html, throttled, useEffect, useEvents, useLoad, useMemo, useRef, useState } from "../dom.js";
+import { html, throttled, useEffect, useEvents, useLoad, useMemo, useRef } from "../dom.js";
 import { call } from "../api.js";
 import { number } from "../format.js";
 
@@ -66,18 +66,6 @@ export const SIGNS = 15_000;
 
 /** "1 analysis", "3 analyses". */
 export const analyses = (value) => `${number(value, 0)} ${value === 1 ? "analysis" : "analyses"}`;
-
-/** The width in pixels of the element that gets `ref`, as it changes. */
-export function useWidth(fallback) {
-  const [width, setWidth] = useState(fallback);
-  const ref = useRef(null);
-  useEffect(() => {
-    const observer = new ResizeObserver(([entry]) => setWidth(Math.round(entry.contentRect.width)));
-    observer.observe(ref.current);
-    return () => observer.disconnect();
-  }, []);
-  return [ref, width];
-}
 
 /** A file's name that may break after its dots, underscores and slashes. */
 export function Breakable({ name }) {

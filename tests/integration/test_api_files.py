@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from aioanalysis.domain.exchange import (
@@ -20,8 +17,7 @@ from aioanalysis.domain.exchange import (
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.states import State
-from aioanalysis.storage.directory import DirectoryStorage
-from tests.support.apiserver import Api, make_zip, open_api, stem_of
+from tests.support.apiserver import Api, make_zip, stem_of
 from tests.support.jobs import make_job
 
 MEMBERS = {
@@ -44,14 +40,6 @@ EVIL = {
     "line\nbreak": b"evil",
     "n" * 10_000: b"evil",
 }
-
-
-@pytest.fixture
-async def api(redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]:
-    storage = DirectoryStorage(tmp_path / "blobs")
-    await storage.prepare()
-    async with open_api(storage, redis_url=redis_url, prefix=unique, folder=tmp_path) as api:
-        yield api
 
 
 async def put(api: Api, name: str, body: bytes, job: Job, container: Container = Container.RESULTS) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,14 +26,6 @@ from tests.support.apiserver import Api, make_zip, open_api, stem_of
 from tests.support.events import listening
 from tests.support.jobs import make_tombstone
 from tests.support.waiting import eventually
-
-
-@pytest.fixture
-async def api(redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]:
-    storage = DirectoryStorage(tmp_path / "blobs")
-    await storage.prepare()
-    async with open_api(storage, redis_url=redis_url, prefix=unique, folder=tmp_path) as api:
-        yield api
 
 
 async def finished(api: Api, job: Job, state: State = State.COMPLETE) -> Job:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,8 +10,7 @@ from aioanalysis.api import openapi
 from aioanalysis.api.app import ENDPOINTS
 from aioanalysis.domain.exchange import Container
 from aioanalysis.domain.job import Job
-from aioanalysis.storage.directory import DirectoryStorage
-from tests.support.apiserver import Api, Reply, make_zip, open_api
+from tests.support.apiserver import Api, Reply, make_zip
 
 DOCUMENT = openapi.document(ENDPOINTS)
 NOWHERE = "00000000"
@@ -42,14 +39,6 @@ OPERATIONS = [
     for method, operation in methods.items()
     if path not in ENDLESS
 ]
-
-
-@pytest.fixture
-async def api(redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]:
-    storage = DirectoryStorage(tmp_path / "blobs")
-    await storage.prepare()
-    async with open_api(storage, redis_url=redis_url, prefix=unique, folder=tmp_path) as api:
-        yield api
 
 
 async def complete_job(api: Api) -> Job:

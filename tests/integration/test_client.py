@@ -20,8 +20,7 @@ from aioanalysis.domain.exchange import Container, Ending, RunMark, progress_log
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.states import State
 from aioanalysis.errors import Damaged, Unavailable
-from aioanalysis.storage.directory import DirectoryStorage
-from tests.support.apiserver import Api, make_zip, open_api, stem_of
+from tests.support.apiserver import Api, make_zip, stem_of
 from tests.support.faultproxy import FaultProxy, http_reply
 from tests.support.waiting import eventually
 
@@ -33,14 +32,6 @@ PACKAGE = make_zip(
     }
 )
 SHA256 = hashlib.sha256(PACKAGE).hexdigest()
-
-
-@pytest.fixture
-async def api(redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]:
-    storage = DirectoryStorage(tmp_path / "blobs")
-    await storage.prepare()
-    async with open_api(storage, redis_url=redis_url, prefix=unique, folder=tmp_path) as api:
-        yield api
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import zipfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,16 +19,7 @@ from aioanalysis.domain.frames import Attempt, Frame
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError
-from aioanalysis.storage.directory import DirectoryStorage
-from tests.support.apiserver import Api, open_api
-
-
-@pytest.fixture
-async def api(redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]:
-    storage = DirectoryStorage(tmp_path / "blobs")
-    await storage.prepare()
-    async with open_api(storage, redis_url=redis_url, prefix=unique, folder=tmp_path) as api:
-        yield api
+from tests.support.apiserver import Api
 
 
 async def cli(*words: str) -> tuple[int, str]:

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import json
 import random
-from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,7 @@ from aioanalysis.api.events import HUB
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.states import State
-from aioanalysis.storage.directory import DirectoryStorage
-from tests.support.apiserver import Api, make_zip, open_api
+from tests.support.apiserver import Api, make_zip
 from tests.support.faultproxy import FaultProxy
 from tests.support.terminal import Ended, Terminal, command, terminal
 from tests.support.waiting import eventually
@@ -51,14 +49,6 @@ class Shell:
         self, *words: str, columns: int = 80, **settings: str
     ) -> AbstractAsyncContextManager[Terminal]:
         return terminal(*words, settings={**self.settings, **settings}, folder=self.folder, columns=columns)
-
-
-@pytest.fixture
-async def api(redis_url: str, unique: str, tmp_path: Path) -> AsyncIterator[Api]:
-    storage = DirectoryStorage(tmp_path / "blobs")
-    await storage.prepare()
-    async with open_api(storage, redis_url=redis_url, prefix=unique, folder=tmp_path) as api:
-        yield api
 
 
 @pytest.fixture

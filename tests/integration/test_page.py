@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from aioanalysis.api.page import FOLDER, TYPES, assets
-from aioanalysis.storage.directory import DirectoryStorage
-from tests.support.apiserver import Api, open_api
+from tests.support.apiserver import Api
 
 IMPORT = re.compile(r'(?:from|import) "(\.[^"]+)"')
-
-
-@pytest.fixture
-async def api(tmp_path: Path, redis_url: str, unique: str) -> AsyncIterator[Api]:
-    storage = DirectoryStorage(tmp_path / "storage")
-    await storage.prepare()
-    async with open_api(storage, redis_url=redis_url, prefix=unique, folder=tmp_path) as running:
-        yield running
 
 
 async def test_every_file_of_the_page_is_served_with_its_type_and_a_strict_policy(api: Api) -> None:

@@ -30,6 +30,7 @@ from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.apiserver import open_api
 from tests.support.deployment import Deployment
 from tests.support.jobs import make_job
+from tests.support.parts import require
 from tests.support.servers import Azurite
 from tests.support.storages import MIB, AzureBackend, block
 from tests.support.waiting import eventually
@@ -38,10 +39,6 @@ MEBIBYTES = int(os.environ.get("LARGE_PACKAGE_MIB", "96"))
 REPORT = b"<html>" + random.Random(1).randbytes(400_000).hex().encode() + b"</html>"
 GROWTH = 64 * MIB
 READ_MOST = 2 * MIB
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("curl") is None, reason="curl is missing; try: apt-get install curl"
-)
 
 
 class Counted:
@@ -140,6 +137,7 @@ async def put(place: Place, job: Job, folder: Path) -> tuple[int, str]:
 async def test_a_large_package_is_served_flat_resumed_by_curl_and_shows_its_report_at_once(
     place: Place, redis_url: str, unique: str, tmp_path: Path
 ) -> None:
+    require("curl")
     job = make_job(title="noop", submitter="ada", state=State.COMPLETE)
     size, digest = await put(place, job, tmp_path)
     deployment = Deployment(

@@ -26,6 +26,7 @@ from aioanalysis.storage import azure
 from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.apiserver import Api, make_zip, open_api, stem_of
 from tests.support.faultproxy import FaultProxy
+from tests.support.parts import require
 from tests.support.servers import Azurite
 from tests.support.waiting import eventually
 
@@ -192,8 +193,8 @@ async def test_a_package_of_an_older_worker_has_a_strong_etag_too(api: Api) -> N
     assert "Repr-Digest" not in reply.headers
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is missing; try: apt-get install curl")
 async def test_curl_resumes_a_download_that_was_cut(api: Api, tmp_path: Path) -> None:
+    require("curl")
     job = await api.complete_job(PACKAGE)
     target = tmp_path / "result.zip"
     target.write_bytes(PACKAGE[:1_234_567])

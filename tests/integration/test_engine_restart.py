@@ -23,6 +23,7 @@ from aioanalysis.runtime.docker import DockerRuntime
 from aioanalysis.runtime.engine import open_engine
 from aioanalysis.runtime.images import Images
 from tests.support.packages import enqueue, new_stem
+from tests.support.parts import lacking
 from tests.support.runs import job_directory, run_spec
 from tests.support.servers import Server
 from tests.support.waiting import eventually
@@ -82,9 +83,11 @@ class OwnEngine(Server):
 
 @pytest.fixture(params=[False, True], ids=["plain", "live-restore"])
 def own_engine(request: pytest.FixtureRequest, docker_engine: str) -> Iterator[OwnEngine]:
+    if os.getuid() != 0:
+        pytest.skip("only root can start an engine: sudo scripts/test")
     program = shutil.which("dockerd")
-    if program is None or os.getuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("needs root, dockerd and unshare")
+    if program is None or shutil.which("unshare") is None:
+        lacking("dockerd or unshare is missing; try: apt-get install docker.io util-linux")
     engine = OwnEngine(program)
     engine.live_restore = request.param
     with engine:

@@ -13,6 +13,7 @@ import pytest
 from aioanalysis.domain.exchange import Container, Ending, worker_name
 from aioanalysis.domain.outcomes import Reason
 from tests.support.packages import enqueue, new_stem, read_blob, zip_of
+from tests.support.parts import lacking
 from tests.support.runs import write_method
 from tests.support.waiting import eventually
 from tests.support.workers import Parts, worker_parts
@@ -45,7 +46,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", place], capture_output=True, text=True
     )
     if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr}")
+        lacking(f"no file system can be mounted here: {done.stderr}")
     yield place
     subprocess.run(["umount", "--lazy", place], check=True)
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import pytest
 
@@ -23,6 +23,8 @@ Part = Literal[
     "mafft",
     "vsearch",
     "blastn",
+    "curl",
+    "unzip",
 ]
 
 BASE_IMAGE = "aioanalysis-base:local"
@@ -35,9 +37,13 @@ CACHE = Path(
 def require(part: Part) -> str:
     """The part's program (or address, or image name); without it skip the test, with CI=true fail it."""
     found = find(part)
-    if found:
-        return found
-    message = f"{part} is missing; try: {_HELP.get(part, 'scripts/services up')}"
+    if not found:
+        lacking(f"{part} is missing; try: {_HELP.get(part, 'scripts/services up')}")
+    return found
+
+
+def lacking(message: str) -> NoReturn:
+    """Skip the test for want of something real, with CI=true fail it."""
     if os.environ.get("CI") == "true":
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
@@ -110,5 +116,11 @@ _FINDERS: dict[Part, Callable[[], str | None]] = {
     "mafft": lambda: shutil.which("mafft"),
     "vsearch": lambda: shutil.which("vsearch"),
     "blastn": lambda: shutil.which("blastn") and shutil.which("makeblastdb"),
+    "curl": lambda: shutil.which("curl"),
+    "unzip": lambda: shutil.which("unzip"),
 }
-_HELP: dict[Part, str] = {"valkey": "scripts/install"}
+_HELP: dict[Part, str] = {
+    "valkey": "scripts/install",
+    "curl": "apt-get install curl",
+    "unzip": "apt-get install unzip",
+}

@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import os
-import shutil
 import socket
 import subprocess
 import threading
@@ -23,6 +22,7 @@ from aioanalysis.worker import archive as module
 from aioanalysis.worker.archive import Archive
 from aioanalysis.worker.jobtree import Skipped, disk_bytes, escaped, read_small, tail, walk
 from aioanalysis.worker.workspace import remove_tree
+from tests.support.parts import require
 
 
 @pytest.fixture
@@ -49,9 +49,7 @@ def contents(data: bytes) -> dict[str, bytes]:
 
 
 def unzip_agrees(data: bytes, tmp_path: Path) -> None:
-    program = shutil.which("unzip")
-    if program is None:
-        pytest.skip("unzip is missing; try: apt-get install unzip")
+    program = require("unzip")
     path = tmp_path / "out.zip"
     path.write_bytes(data)
     done = subprocess.run([program, "-t", str(path)], capture_output=True, text=True)

@@ -15,7 +15,7 @@ from aioanalysis.domain.states import State
 from aioanalysis.identity.http import HttpIdentity
 from aioanalysis.jobstore.parts import open_job_store
 from aioanalysis.storage.directory import DirectoryStorage
-from tests.support.apiserver import Reply, make_zip, open_api
+from tests.support.apiserver import Api, Reply, make_zip, open_api
 from tests.support.events import listening
 from tests.support.faultproxy import FaultProxy
 from tests.support.jobs import make_job
@@ -91,68 +91,59 @@ async def service() -> AsyncIterator[IdentityService]:
     await runner.cleanup()
 
 
-async def test_an_outage_of_the_identity_service_is_a_503_and_never_a_way_in(
+@pytest.fixture
+async def api(
     service: IdentityService, storage: DirectoryStorage, redis_url: str, unique: str, tmp_path: Path
+) -> AsyncIterator[Api]:
+    """Asks `service` about the keys that its own file has not, each time anew."""
+    async with aiohttp.ClientSession() as session:
+        identity = HttpIdentity(session, service.url, good_seconds=0, bad_seconds=0)
+        async with open_api(
+            storage, redis_url=redis_url, prefix=unique, folder=tmp_path, identities=[identity]
+        ) as api:
+            yield api
+
+
+async def test_an_outage_of_the_identity_service_is_a_503_and_never_a_way_in(
+    service: IdentityService, api: Api
 ) -> None:
-    async with (
-        aiohttp.ClientSession() as session,
-        open_api(
-            storage,
-            redis_url=redis_url,
-            prefix=unique,
-            folder=tmp_path,
-            identities=[HttpIdentity(session, service.url, good_seconds=0, bad_seconds=0)],
-        ) as api,
-    ):
-        job = await api.complete_job(make_zip({"analysis_report.html": b"<p>secret"}))
-        theirs = {"Authorization": "Bearer theirs"}
-        nobodys = {"Authorization": "Bearer nobodys"}
-        signed_in = await api.call("POST", "/v1/session", by=None, headers=theirs)
-        cookie = {"Cookie": signed_in.headers["Set-Cookie"].split(";")[0]}
-        csrf = {"X-CSRF-Token": signed_in.json()["csrf_token"]}
-        assert (await api.get("/v1/jobs", by=None, headers=nobodys)).status == 401
-        service.out = True
-        for key in (theirs, nobodys, cookie):
-            for method, path in (
-                ("GET", "/v1/jobs"),
-                ("GET", f"/v1/jobs/{job.id}/report"),
-                ("GET", "/v1/events"),
-                ("DELETE", f"/v1/jobs/{job.id}"),
-                ("POST", "/v1/session"),
-            ):
-                reply = await api.call(method, path, by=None, headers={**key, **csrf})
-                assert reply.status == 503, (method, path, reply.body)
-                assert reply.headers["Retry-After"] == "9"
-                assert b"secret" not in reply.body
-        assert (await api.get("/v1/jobs")).status == 200  # the key file's keys go on
-        assert (await api.get("/healthz", by=None)).status == 200
-        service.out = False
-        assert (await api.get("/v1/jobs", by=None, headers=theirs)).status == 200
-        assert (await api.get(f"/v1/jobs/{job.id}/report", by=None, headers=cookie)).status == 200
-        assert (await api.get("/v1/jobs", by=None, headers=nobodys)).status == 401
-        stored = await api.parts.store.get(job.id)
-        assert stored is not None
-        assert stored.state is State.COMPLETE
+    job = await api.complete_job(make_zip({"analysis_report.html": b"<p>secret"}))
+    theirs = {"Authorization": "Bearer theirs"}
+    nobodys = {"Authorization": "Bearer nobodys"}
+    signed_in = await api.call("POST", "/v1/session", by=None, headers=theirs)
+    cookie = {"Cookie": signed_in.headers["Set-Cookie"].split(";")[0]}
+    csrf = {"X-CSRF-Token": signed_in.json()["csrf_token"]}
+    assert (await api.get("/v1/jobs", by=None, headers=nobodys)).status == 401
+    service.out = True
+    for key in (theirs, nobodys, cookie):
+        for method, path in (
+            ("GET", "/v1/jobs"),
+            ("GET", f"/v1/jobs/{job.id}/report"),
+            ("GET", "/v1/events"),
+            ("DELETE", f"/v1/jobs/{job.id}"),
+            ("POST", "/v1/session"),
+        ):
+            reply = await api.call(method, path, by=None, headers={**key, **csrf})
+            assert reply.status == 503, (method, path, reply.body)
+            assert reply.headers["Retry-After"] == "9"
+            assert b"secret" not in reply.body
+    assert (await api.get("/v1/jobs")).status == 200  # the key file's keys go on
+    assert (await api.get("/healthz", by=None)).status == 200
+    service.out = False
+    assert (await api.get("/v1/jobs", by=None, headers=theirs)).status == 200
+    assert (await api.get(f"/v1/jobs/{job.id}/report", by=None, headers=cookie)).status == 200
+    assert (await api.get("/v1/jobs", by=None, headers=nobodys)).status == 401
+    stored = await api.parts.store.get(job.id)
+    assert stored is not None
+    assert stored.state is State.COMPLETE
 
 
 async def test_a_listener_whose_key_is_taken_back_is_sent_away(
-    service: IdentityService,
-    storage: DirectoryStorage,
-    redis_url: str,
-    unique: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    service: IdentityService, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aioanalysis.api.events.HEARTBEAT_SECONDS", 0.1)
     async with (
         aiohttp.ClientSession() as session,
-        open_api(
-            storage,
-            redis_url=redis_url,
-            prefix=unique,
-            folder=tmp_path,
-            identities=[HttpIdentity(session, service.url, good_seconds=0, bad_seconds=0)],
-        ) as api,
         session.get(f"{api.url}/v1/events", headers={"Authorization": "Bearer theirs"}) as response,
     ):
         assert response.status == 200

@@ -72,6 +72,12 @@ COMMANDS: Final = (
         "Check every part that the settings name, and say what is wrong and how to mend it; exits 1 then.",
         SETUP,
     ),
+    LazyCommand(
+        "operating",
+        "operating:operating",
+        "List the files for an operator's own systems, or print one of them.",
+        SETUP,
+    ),
     LazyCommand("methods", "methods:methods", "Methods: list, show, new, check, test.", SETUP),
     LazyCommand("keys", "setup:keys", "Keys of users, and the secret that seals them.", SETUP),
     LazyCommand("records", "records:records", "Records on files.", SETUP),

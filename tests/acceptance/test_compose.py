@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from aioanalysis import __version__
 from aioanalysis.client import AnalysisClient, open_client
 from aioanalysis.errors import AnalysisError
+from tests.support.composechaos import restart
 from tests.support.composestack import Stack, composed, output
+from tests.support.flow import Flow, Restart, problems
 from tests.support.parts import require
 from tests.support.waiting import eventually
+
+OURS = ("api", "worker")
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +83,61 @@ def test_the_doctor_finds_nothing_wrong_in_it(stack: Stack, service: str, proces
     assert found["well"]
 
 
-@pytest.mark.parametrize("service", ["api", "worker"])
-def test_the_processes_are_not_root_and_cannot_change_their_image(stack: Stack, service: str) -> None:
-    assert stack.inside(service, "id", "-u").strip() == "10001"
-    touched = stack.inside(service, "sh", "-c", "touch /opt/aioanalysis/x 2>&1 || true")
+@pytest.mark.parametrize("service", ["api", "worker", "redis", "azurite"])
+def test_no_process_can_change_its_image_or_gain_privileges(stack: Stack, service: str) -> None:
+    folder = "/opt/aioanalysis" if service in OURS else "/"
+    touched = stack.inside(service, "sh", "-c", f"touch {folder}/x 2>&1 || true")
     assert "Read-only file system" in touched
+    assert "NoNewPrivs:\t1\n" in stack.inside(service, "cat", "/proc/self/status")
+
+
+@pytest.mark.parametrize("service", OURS)
+def test_our_processes_are_not_root_and_have_no_capabilities(stack: Stack, service: str) -> None:
+    assert stack.inside(service, "id", "-u").strip() == "10001"
+    assert "CapBnd:\t0000000000000000\n" in stack.inside(service, "cat", "/proc/self/status")
+
+
+def test_the_image_says_what_it_is_and_of_which_version(stack: Stack) -> None:
+    image = stack.environment["SERVICE_IMAGE"]
+    labels = json.loads(output("docker", "image", "inspect", "--format", "{{json .Config.Labels}}", image))
+    told = {name.removeprefix("org.opencontainers.image."): value for name, value in labels.items()}
+    assert told["title"] == "aioanalysis"
+    assert told["version"] == __version__ == stack.inside("api", "aioanalysis", "--version").split()[-1]
+    assert told["licenses"] == "MIT"
+
+
+async def test_api_and_worker_restarted_under_jobs_end_in_order_and_lose_nothing(
+    stack: Stack, tmp_path: Path
+) -> None:
+    began = time.time()
+    key = stack.run("exec", "-T", "api", "aioanalysis", "keys", "add", "bob").strip()
+
+    def restarted(service: str) -> Restart:
+        return lambda: asyncio.to_thread(restart, stack, service)
+
+    async with open_client(stack.server, key, patience=60) as client:
+        flow = Flow(
+            clients=[client],
+            title="slow",
+            recordset="records",
+            params={"seconds": 2},
+            folder=tmp_path,
+            count=5,
+            at_once=5,
+        )
+        jobs = await flow.through([restarted("worker"), restarted("api")])
+        assert await problems(client, jobs) == []
+    assert {service: exit_codes(stack, service, since=began) for service in OURS} == {
+        "api": [0],
+        "worker": [0],
+    }
+
+
+def exit_codes(stack: Stack, service: str, *, since: float) -> list[int]:
+    """How the processes of a service's container have ended."""
+    told = output(
+        *("docker", "events", "--since", f"{since:.3f}", "--until", f"{time.time():.3f}"),
+        *("--filter", f"container={stack.containers(service)[0]}", "--filter", "event=die"),
+        *("--format", "{{.Actor.Attributes.exitCode}}"),
+    )
+    return [int(code) for code in told.split()]

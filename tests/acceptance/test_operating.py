@@ -1,4 +1,4 @@
-"""The folder operating/: dashboard, alerts and lifecycle rules fit what the service says and stores."""
+"""The files of `aioanalysis operating`: dashboard, alerts and lifecycle rules fit what the service says and stores."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.deployment import Deployment
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
-OPERATING = ROOT / "operating"
+OPERATING = ROOT / "aioanalysis" / "operating"
 METRIC = re.compile(r"aioanalysis_[a-z_]+")
 
 

@@ -112,7 +112,7 @@ def _commands(block: str) -> list[list[str]]:
 
 
 def _simple(line: str) -> Iterator[list[str]]:
-    """The commands between a line's `;`, `||` and `&&`, without the words of its loops."""
+    """The commands between a line's `;`, `||` and `&&`, without the words of its loops and `>FILE`."""
     words = shlex.shlex(line, posix=True, punctuation_chars=";|&")
     words.whitespace_split = True
     command: list[str] = []
@@ -121,7 +121,7 @@ def _simple(line: str) -> Iterator[list[str]]:
             if command:
                 yield command
             command = []
-        elif command or word not in {"until", "do", "done"}:
+        elif not word.startswith(">") and (command or word not in {"until", "do", "done"}):
             command.append(word)
 
 

@@ -23,6 +23,7 @@ from aioanalysis.errors import Invalid, MethodFailure
 from aioanalysis.interfaces import MethodDirectory
 from aioanalysis.methods import check_params, list_methods, load_method, with_defaults
 from aioanalysis.settings import Settings, load
+from aioanalysis.worker import jobtree
 from aioanalysis.worker.trial import Trial, try_method
 
 ERROR_LINES: Final = 20
@@ -192,9 +193,13 @@ def _flaws(trial: Trial) -> list[str]:
     if trial.error:
         return []
     try:
-        page = (trial.job_dir / REPORT_MEMBER).read_bytes()
+        with (
+            jobtree.opened(trial.job_dir, (REPORT_MEMBER,)) as handle,
+            open(handle, "rb", closefd=False) as file,
+        ):
+            page = file.read()
     except OSError:
-        return [f"{REPORT_MEMBER} is missing: every method leaves one"]
+        return [f"{REPORT_MEMBER} is missing, or no regular file: every method leaves one"]
     return (
         [f"{REPORT_MEMBER} fetches something from elsewhere: all must be inside"]
         if OUTSIDE.search(page)

@@ -81,14 +81,23 @@ def test_a_failure_says_its_stage_and_what_it_printed(shell: Shell) -> None:
     ("report", "flaw"),
     [
         ("", "is missing"),
+        ("import os; os.symlink('/etc/hosts', 'analysis_report.html')", "no regular file"),
+        (
+            "open('page', 'w').write('p'); import os; os.symlink('page', 'analysis_report.html')",
+            "no regular file",
+        ),
+        ("import os; os.mkfifo('analysis_report.html')", "no regular file"),
         ("open('analysis_report.html', 'w').write('<script src=\"https://x.org/a.js\">')", "from elsewhere"),
     ],
 )
-def test_a_report_that_is_missing_or_needs_a_network_is_a_fault(shell: Shell, report: str, flaw: str) -> None:
+def test_a_report_that_is_missing_no_file_or_needs_a_network_is_a_fault(
+    shell: Shell, report: str, flaw: str
+) -> None:
     shell.stage(5).write_text(report)
     done = shell(*TEST)
     assert done.returncode == 1
     assert flaw in done.stdout
+    assert "report  " not in done.stdout
 
 
 def test_the_samples_parameters_are_for_the_sample_only(shell: Shell) -> None:

@@ -144,6 +144,25 @@ def test_odd_records_end_in_a_sound_report_or_a_refusal(method: Method, title: s
     sound(method(title)(CASES[case], **METHODS[title]))
 
 
+@pytest.mark.parametrize("title", sorted(METHODS.keys() - {"accumulation_curve", "bin_discordance"}))
+def test_a_sequence_that_is_no_text_is_named_in_report_and_tables(method: Method, title: str) -> None:
+    records = [*seven(), placed(8, record_id="EIGHTH", nuc=123)]
+    outcome = method(title)(records, **METHODS[title])
+    assert outcome.code == 0, outcome.printed
+    told = "nuc is a number, no text"
+    text = outline(outcome.report).text
+    assert "EIGHTH" in text
+    assert told in text
+    if title == "record_export":
+        assert f"EIGHTH ({told})" in outcome.notes
+        return
+    [left_out] = [row for row in outcome.rows("records_left_out.jsonl") if row["record_id"] == "EIGHTH"]
+    assert (left_out["reason"], left_out["detail"]) == ("no_sequence", told)
+    if title == "identification":
+        [query] = [row for row in outcome.table("identification.tsv") if row["query_record_id"] == "EIGHTH"]
+        assert (query["status"], query["flags"]) == ("no sequence", told)
+
+
 @pytest.mark.parametrize("title", METHODS)
 def test_a_wrong_parameter_is_refused(method: Method, title: str) -> None:
     refused(method(title)(seven(), nonsense=1), "Unknown parameter nonsense")

@@ -163,6 +163,27 @@ def test_a_record_is_left_out_for_the_first_reason_that_fits(
     assert dict(selector.counts) == ({reason: 1} if reason else {})
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"nuc": 123}, "nuc is a number, no text"),
+        ({"nuc": 1.5}, "nuc is a number, no text"),
+        ({"nuc": True}, "nuc is true or false, no text"),
+        ({"nuc": ["ACGT"]}, "nuc is a list, no text"),
+        ({"nuc": {"a": 1}}, "nuc is an object, no text"),
+        ({"nuc": None, "nucleotides": 123}, "nucleotides is a number, no text"),
+        ({"nuc": " ", "nucleotides": None}, ""),
+        ({"nuc": []}, ""),
+    ],
+)
+def test_a_sequence_that_is_no_text_is_told_as_such_and_one_that_is_missing_is_not(
+    given: dict[str, Any], told: str
+) -> None:
+    _, (item,) = judge({**GOOD, **given})
+    assert isinstance(item, LeftOut)
+    assert (item.record_id, item.reason, item.detail) == ("P-1.COI-5P", "no_sequence", told)
+
+
 def test_of_records_with_one_id_the_first_is_kept_and_markers_do_not_collide() -> None:
     selector, found = judge(GOOD, GOOD, {**GOOD, "marker_code": "16S"}, {**GOOD, "record_id": "P-1.COI-5P"})
     reasons = [item.reason if isinstance(item, LeftOut) else None for item in found]

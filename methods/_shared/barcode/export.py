@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .records import BOM, Record, as_text, read_records
+from .records import BOM, Record, is_missing, read_records
 from .sequences import read_sequence, unexpected
 
 # BCDM's order of fields; other keys follow by name.
@@ -60,11 +60,6 @@ def joint(kinds: set[str]) -> str:
     return "float" if kinds == {"int", "float"} else "text"
 
 
-def is_missing(value: object) -> bool:
-    """None, "None", empty or blank; an empty list too."""
-    return value is None or (isinstance(value, (str, list)) and as_text(value) is None)
-
-
 def as_cell(value: object) -> str | None:
     """Text as it is; lists and objects as JSON; None where missing."""
     if is_missing(value):
@@ -114,9 +109,8 @@ def part(text: str) -> str:
 
 def fasta_letters(record: Record, *, gaps: bool) -> tuple[str, int]:
     """The sequence as submitted, blanks removed, and how many of its characters were no letters (now N)."""
-    value = record.values.get("nuc")
-    text = record.text("nuc") if value is None or isinstance(value, str) else None
-    if not text:
+    text = record.sequence
+    if text is None:
         return "", 0
     odd = unexpected(text)
     text = "".join(text.split())

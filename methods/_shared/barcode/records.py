@@ -23,6 +23,7 @@ ALIASES = {
     "country/ocean": ("country/ocean", "country_ocean", "country.ocean"),
 }
 NA_IS_MISSING = frozenset({"markercode", "nucleotides"})
+NO_TEXT = {bool: "true or false", int: "a number", float: "a number", list: "a list", dict: "an object"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,20 @@ class Record:
     @property
     def marker(self) -> str | None:
         return self.text("marker_code")
+
+    @property
+    def sequence(self) -> str | None:
+        """The sequence's text, blanks around it removed; None where there is none, or no text."""
+        return self.text("nuc") if self.not_a_sequence is None else None
+
+    @property
+    def not_a_sequence(self) -> str | None:
+        """Of a sequence that is there and no text: what it is, as in "nuc is a number, no text"."""
+        for key in ALIASES["nuc"]:
+            value = self.values.get(key)
+            if not is_missing(value):
+                return None if isinstance(value, str) else f"{key} is {NO_TEXT[type(value)]}, no text"
+        return None
 
     @property
     def record_id(self) -> str:
@@ -119,6 +134,11 @@ def as_text(value: object) -> str | None:
     else:
         return None
     return text if text and text != "None" else None
+
+
+def is_missing(value: object) -> bool:
+    """None, "None", empty or blank; an empty list too."""
+    return value is None or (isinstance(value, (str, list)) and as_text(value) is None)
 
 
 def parse_coord(value: object) -> tuple[float, float] | None:

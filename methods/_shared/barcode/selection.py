@@ -80,9 +80,9 @@ class Selector:
         if marker.casefold() != self.marker.casefold():
             self.other_markers[marker] += 1
             return "other_marker", marker
-        text = record.text("nuc")
-        if text is None or not isinstance(record.values.get("nuc", text), str):
-            return "no_sequence", ""
+        text = record.sequence
+        if text is None:
+            return "no_sequence", record.not_a_sequence or ""
         letters = read_sequence(text)
         known = known_bases(letters)
         if not known:

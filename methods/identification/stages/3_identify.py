@@ -169,6 +169,7 @@ def left_out_rows(job: Job) -> Iterator[Row]:
         if one["reason"] in LEFT_OUT:
             row: Row = dict.fromkeys(COLUMNS)
             row |= {"query_record_id": one["record_id"], "query_processid": one["processid"]}
+            row["flags"] = one["detail"] or None
             yield row | {"status": LEFT_OUT[one["reason"]], "hits_within_threshold": 0, "best_hits": 0}
 
 

@@ -29,7 +29,9 @@ def stage(job: Job) -> None:
         if wanted and marker and marker.casefold() != wanted.casefold():
             selector.other_markers[marker] += 1
             return "other_marker", marker
-        return ("no_sequence", "") if sequence_only and record.text("nuc") is None else None
+        if sequence_only and record.sequence is None:
+            return "no_sequence", record.not_a_sequence or ""
+        return None
 
     def row(record: Record) -> dict[str, object]:
         columns.add(record.values)
@@ -39,7 +41,7 @@ def stage(job: Job) -> None:
             "processid": record.processid,
             "line": record.line,
             "marker_code": record.marker,
-            "has_sequence": record.text("nuc") is not None,
+            "has_sequence": record.sequence is not None,
         }
 
     selector = SpecimenSelector(fault, once=False)

@@ -27,6 +27,7 @@ def fasta(job: Job, lines: list[int]) -> int:
     fields = [field.strip() for field in job.parameters["fasta_header"].split(",") if field.strip()]
     headers, gaps = Headers(fields), job.parameters["fasta_gaps"] == "keep"
     written = odd_letters = 0
+    no_text: list[str] = []
     with (job.dir / "export.fasta").open("w", encoding="utf-8", newline="\n") as file:
         for record in chosen_records(job.dir / "records.jsonl", lines):
             letters, odd = fasta_letters(record, gaps=gaps)
@@ -35,10 +36,15 @@ def fasta(job: Job, lines: list[int]) -> int:
                 file.write(f">{headers.of(record)}\n{letters}\n")
                 written += 1
                 job.progress(written, len(lines), "writing FASTA")
+            elif found := record.not_a_sequence:
+                no_text.append(f"{record.record_id} ({found})")
     if without := len(lines) - written:
         job.note(
             "note", f"Records without a sequence, in all files but FASTA: {without:,} of {len(lines):,}."
         )
+    if no_text:
+        told = ", ".join(no_text[:10]) + (", ..." if len(no_text) > 10 else "")
+        job.note("warning", f"Records whose sequence is no text, not in FASTA: {len(no_text):,}: {told}.")
     if odd_letters:
         job.note("warning", f"Letters in sequences that are no nucleotides, N in FASTA: {odd_letters:,}.")
     if headers.changed:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from barcode.darwin_core import TERMS, meta_xml, occurrence
-from barcode.export import as_cell, chosen_records, is_missing
+from barcode.export import as_cell, chosen_records
 from barcode.job import Job, run_stage
-from barcode.records import Record
+from barcode.records import Record, is_missing
 from barcode.tables import cell
 
 EXCEL_LETTERS = 32_767

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
+
+LARGEST: Final = 2**63
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -13,6 +15,13 @@ def mapping(value: object) -> Mapping[str, Any]:
 
 def whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def number(value: object) -> float | None:
+    """A finite number that a float can hold."""
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return value if abs(value) < LARGEST else None  # which NaN is not either
 
 
 def text(value: object) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from aioanalysis.domain import foreign
 
 SERIES_POINTS: Final = 1000
-LARGEST: Final = 2**63
+LIVE_POINTS: Final = 200  # of a run under way, told anew with every sample
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,12 +56,12 @@ class Usage:
         return cls(
             started_at=foreign.text(value.get("started_at")),
             finished_at=foreign.text(value.get("finished_at")),
-            wall_seconds=_number(value.get("wall_seconds")),
+            wall_seconds=foreign.number(value.get("wall_seconds")),
             samples=_whole(value.get("samples")) or 0,
-            interval_seconds=_number(value.get("interval_seconds")) or 0.0,
-            cpu_percent={key: _number(cpu.get(key)) for key in ("mean", "max")},
+            interval_seconds=foreign.number(value.get("interval_seconds")) or 0.0,
+            cpu_percent={key: foreign.number(cpu.get(key)) for key in ("mean", "max")},
             memory_bytes={key: _whole(memory.get(key)) for key in ("mean", "max", "limit")},
-            cpu_seconds=_number(value.get("cpu_seconds")),
+            cpu_seconds=foreign.number(value.get("cpu_seconds")),
             network_bytes=_whole(value.get("network_bytes")),
             block_bytes=_whole(value.get("block_bytes")),
             series=tuple(_point(point) for point in series if isinstance(point, Mapping))[:SERIES_POINTS]
@@ -70,21 +70,15 @@ class Usage:
         )
 
 
-def _number(value: object) -> float | None:
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
-        return None
-    return value if abs(value) < LARGEST else None  # which NaN is not either
-
-
 def _whole(value: object) -> int | None:
-    number = _number(value)
+    number = foreign.number(value)
     return None if number is None else round(number)
 
 
 def _point(value: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "at": foreign.text(value.get("at")),
-        "cpu_percent": _number(value.get("cpu_percent")),
+        "cpu_percent": foreign.number(value.get("cpu_percent")),
         "memory_bytes": _whole(value.get("memory_bytes")),
     }
 
@@ -98,8 +92,9 @@ def summarise(
     memory_limit_bytes: int | None = None,
     rusage_cpu_seconds: float | None = None,
     rusage_memory_bytes: int | None = None,
+    points: int = SERIES_POINTS,
 ) -> Usage:
-    """Summarise `samples`, in order of time.
+    """Summarise `samples`, in order of time; the series has at most so many `points`, thinned evenly.
 
     The orchestrator's rusage (its children's CPU seconds and peak memory) fills in for runs shorter than a
     sample and raises the peak that sampling missed. No maximum is below its mean.
@@ -131,7 +126,7 @@ def summarise(
         cpu_seconds=round(cpu, 3) if cpu is not None else None,
         network_bytes=_last([s.network_bytes for s in samples]),
         block_bytes=_last([s.block_bytes for s in samples]),
-        series=_series(samples),
+        series=_series(samples, points),
     )
 
 
@@ -148,13 +143,9 @@ def _last(values: Sequence[int | None]) -> int | None:
     return next((value for value in reversed(values) if value is not None), None)
 
 
-def _series(samples: Sequence[Sample]) -> tuple[dict[str, Any], ...]:
-    count = len(samples)
-    if count > SERIES_POINTS:
-        last = count - 1
-        picked = [samples[round(i * last / (SERIES_POINTS - 1))] for i in range(SERIES_POINTS)]
-    else:
-        picked = list(samples)
+def _series(samples: Sequence[Sample], most: int) -> tuple[dict[str, Any], ...]:
+    last = len(samples) - 1
+    picked = samples if last < most else [samples[round(i * last / (most - 1))] for i in range(most)]
     points = []
     before: Sample | None = None
     for sample in picked:

@@ -12,7 +12,7 @@ from typing import Any
 from aioanalysis.domain.exchange import VERSION, PackageMeta, ResultPackage, parse_stem
 from aioanalysis.domain.method import Limits
 from aioanalysis.domain.outcomes import JobError, Reason
-from aioanalysis.domain.usage import Sample, Usage, summarise
+from aioanalysis.domain.usage import SERIES_POINTS, Sample, Usage, summarise
 from aioanalysis.interfaces import Exit, Image, MethodDirectory
 from aioanalysis.worker.inputs import Package
 from aioanalysis.worker.jobtree import read_small
@@ -34,8 +34,8 @@ class Facts:
     report: Report = field(default_factory=Report)
     error: JobError | None = None
 
-    def usage(self, interval_seconds: float) -> Usage:
-        """Of the container's time if one ran, else of ours."""
+    def usage(self, interval_seconds: float, *, points: int = SERIES_POINTS) -> Usage:
+        """Of the container's time if one ran, else of ours; so far, while it runs."""
         ended = self.ended
         return summarise(
             self.samples,
@@ -45,6 +45,7 @@ class Facts:
             memory_limit_bytes=self.limits.memory_bytes if self.limits else None,
             rusage_cpu_seconds=self.report.cpu_seconds,
             rusage_memory_bytes=self.report.memory_bytes,
+            points=points,
         )
 
 

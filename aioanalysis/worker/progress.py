@@ -7,6 +7,7 @@ import contextlib
 import json
 import time
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,9 @@ from aioanalysis.domain.exchange import (
     progress_name,
     worker_name,
 )
-from aioanalysis.domain.usage import Sample
+from aioanalysis.domain.method import Limits
+from aioanalysis.domain.progress import TEXT_MAX
+from aioanalysis.domain.usage import Sample, Usage
 from aioanalysis.errors import AnalysisError
 from aioanalysis.interfaces import PackageStorage
 from aioanalysis.methods import list_methods
@@ -54,8 +57,13 @@ class Progress:
         self._told = False
         self.phase = "claimed"
 
-    async def tell(self, job_dir: Path, sample: Sample | None) -> None:
-        """Upload both as they are now, the log only if it has grown. Raises `Unavailable`."""
+    async def tell(
+        self, job_dir: Path, sample: Sample | None, usage: Usage, limits: Limits | None = None
+    ) -> None:
+        """Upload both as they are now, the log only if it has grown. Raises `Unavailable`.
+
+        `usage` is that of the run so far, `limits` those in force.
+        """
         stage, lines, size = await in_thread(_look, job_dir, self._log_size)
         claim, package = self._claim, self._claim.package
         body = {
@@ -65,10 +73,12 @@ class Progress:
             "nonce": claim.nonce,
             "worker": self._worker,
             "phase": self.phase,
-            **{key: stage.get(key) for key in STAGE_FIELDS},
+            **{key: _said(stage.get(key)) for key in STAGE_FIELDS},
             "started_at": self._started_at.isoformat(),
             "at": now().isoformat(),
             "sample": _sample(sample),
+            "usage": usage.to_json(),
+            "limits": asdict(limits) if limits else None,
         }
         metadata = {"attempt": str(package.attempt), **({"uid": package.uid} if package.uid else {})}
         self._told = True
@@ -100,6 +110,11 @@ def _look(job_dir: Path, known_size: int) -> tuple[dict[str, Any], bytes | None,
         return stage if isinstance(stage, dict) else {}, None, known_size
     lines = tail(job_dir, "job.log", LOG_TAIL_BYTES) if size != known_size else None
     return stage if isinstance(stage, dict) else {}, lines, size
+
+
+def _said(value: object) -> str | int | None:
+    """What a method says of itself, no more than is read of it."""
+    return value[:TEXT_MAX] if isinstance(value, str) else value if isinstance(value, int) else None
 
 
 def _sample(sample: Sample | None) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, w
 from aioanalysis import __version__, logs
 from aioanalysis.aio import in_thread
 from aioanalysis.domain.outcomes import JobError, Reason
+from aioanalysis.domain.usage import LIVE_POINTS, Sample
 from aioanalysis.errors import AnalysisError, JobFailure, MethodFailure, Missing, Unavailable
 from aioanalysis.interfaces import ExchangeStorage, Exit, Image, RunSpec, WorkerRuntime
 from aioanalysis.methods import load_method
@@ -148,7 +149,7 @@ class Run:
             self._folder.job,
             spec.limits,
             seconds=host.settings.sample_interval,
-            tell=lambda sample: self._progress.tell(self._folder.job, sample),
+            tell=self._tell,
         )
         facts.samples = watch.sampler.samples
         facts.ended = await self._ended(run, watch, spec.alive_seconds)
@@ -157,6 +158,10 @@ class Run:
         self._starting = None
         facts.report = await in_thread(read_report, self._folder.job)
         facts.error = judge(facts.ended, facts.report, spec.limits, watch.broken, disk_full=watch.disk_full)
+
+    async def _tell(self, sample: Sample | None) -> None:
+        usage = self.facts.usage(self._host.settings.sample_interval, points=LIVE_POINTS)
+        await self._progress.tell(self._folder.job, sample, usage, self.facts.limits)
 
     async def _start(self, image: Image, spec: RunSpec) -> str:
         try:

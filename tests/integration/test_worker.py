@@ -301,9 +301,11 @@ async def test_a_running_job_shows_its_stage_and_the_worker_its_state(place: Pla
         async def counted() -> bool:
             body = await place.running(stem)
             lines = await read_blob(place.storage, progress_log_name(stem))
-            return bool(body["records_done"]) and body["sample"] is not None and b"step 1" in lines
+            points = [point["memory_bytes"] for point in body["usage"]["series"]]
+            return bool(body["records_done"] and body["sample"] and any(points)) and b"step 1" in lines
 
         await eventually(counted, within=10)
+        assert "cpus" in (await place.running(stem))["limits"]
         presence = json.loads(await read_blob(place.storage, worker_name("w")))
         assert presence["state"] == "running"
         assert [run["stem"] for run in presence["running"]] == [stem]

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from aioanalysis.domain.usage import SERIES_POINTS, Sample, Usage, summarise
+from aioanalysis.domain.usage import LIVE_POINTS, SERIES_POINTS, Sample, Usage, summarise
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -116,6 +116,12 @@ def test_a_series_is_thinned_evenly_and_keeps_both_ends(count: int):
     assert min(steps) >= 1
     assert max(steps) - min(steps) <= 1
     assert all(point["cpu_percent"] == 10.0 for point in series[1:])
+
+
+def test_the_series_of_a_run_under_way_is_shorter():
+    samples = [at(10 * n, float(n), n) for n in range(5000)]
+    kept = [point["memory_bytes"] for point in summary(samples, points=LIVE_POINTS).series]
+    assert (len(kept), kept[0], kept[-1]) == (LIVE_POINTS, 0, 4999)
 
 
 def test_a_summary_comes_back_from_its_json():

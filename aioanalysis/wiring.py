@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from aioanalysis import logs
 from aioanalysis.api.context import Gauge
@@ -14,7 +15,7 @@ from aioanalysis.counting import counted
 from aioanalysis.domain.exchange import WORKERS, Container
 from aioanalysis.domain.states import State
 from aioanalysis.domain.wrangling import WORKER_SEEN
-from aioanalysis.errors import AnalysisError, Misconfigured
+from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
 from aioanalysis.identity import open_identity
 from aioanalysis.interfaces import (
     ExchangeStorage,
@@ -36,6 +37,9 @@ JOB_STORE: Final = "job store"
 STORAGE: Final = "storage"
 RECORD_STORE: Final = "record store"
 MISSED_PASSES: Final = 3
+ANSWER_SECONDS: Final = 4.0
+"""For a part to answer /readyz and /metrics in; those who ask these have little patience themselves."""
+T = TypeVar("T")
 log = logs.get()
 
 
@@ -62,25 +66,27 @@ class Service:
             log.info("part_ready", part=part, what=await look())
 
     async def ready(self) -> Mapping[str, str | None]:
-        """Each part with what is wrong with it, or None."""
-        answers: dict[str, str | None] = {}
-        for part in (JOB_STORE, STORAGE):
-            try:
-                await self.checks[part]()
-                answers[part] = None
-            except AnalysisError as error:
-                answers[part] = str(error)
-        answers["scheduler"] = await self._pass_problem()
-        return answers
+        """Each part with what is wrong with it, or None; none holds up the others."""
+        looks = {
+            JOB_STORE: self.checks[JOB_STORE](),
+            STORAGE: self.checks[STORAGE](),
+            "scheduler": self._pass_is_recent(),
+        }
+        answers = await asyncio.gather(*(_in_time(look) for look in looks.values()))
+        return {
+            part: str(answer) if isinstance(answer, AnalysisError) else None
+            for part, answer in zip(looks, answers, strict=True)
+        }
 
     async def gauges(self) -> Sequence[Gauge]:
         """Figures of scheduler and queue for /metrics; a part that does not answer leaves its own out."""
+        looks = (self._faults, self._jobs_by_state, self._pass_age, self._queue_length, self._workers)
         found: list[Gauge] = []
-        for look in (self._faults, self._jobs_by_state, self._pass_age, self._queue_length, self._workers):
-            try:
-                found += await look()
-            except AnalysisError as error:
-                log.warning("gauges_missing", error=str(error))
+        for answer in await asyncio.gather(*(_in_time(look()) for look in looks)):
+            if isinstance(answer, AnalysisError):
+                log.warning("gauges_missing", error=str(answer))
+            else:
+                found += answer
         return found
 
     async def _faults(self) -> Sequence[Gauge]:
@@ -126,17 +132,25 @@ class Service:
         text = "Workers that gave a sign of life in the last five minutes."
         return [Gauge("workers_seen", len(seen), text)]
 
-    async def _pass_problem(self) -> str | None:
-        """Whether the last pass, of whichever process, is too long ago."""
-        try:
-            last = await self.passes.last_pass()
-        except AnalysisError as error:
-            return str(error)
+    async def _pass_is_recent(self) -> None:
+        """Raises `Unavailable` if the last pass, of whichever process, is too long ago."""
+        last = await self.passes.last_pass()
         if last is None:
-            return "no pass has been made yet"
+            raise Unavailable("no pass has been made yet")
         age = (self.operations.clock() - last).total_seconds()
-        longest = MISSED_PASSES * self.settings.pass_interval + self.settings.lock_seconds
-        return f"the last pass was {age:.0f} s ago" if age > longest else None
+        if age > MISSED_PASSES * self.settings.pass_interval + self.settings.lock_seconds:
+            raise Unavailable(f"the last pass was {age:.0f} s ago")
+
+
+async def _in_time(look: Awaitable[T]) -> T | AnalysisError:
+    """What `look` gives, or the fault that kept it from it."""
+    try:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await look
+    except AnalysisError as error:
+        return error
+    except TimeoutError:
+        return Unavailable(f"no answer within {ANSWER_SECONDS:g} s")
 
 
 @asynccontextmanager

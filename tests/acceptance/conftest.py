@@ -10,7 +10,8 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 
 from tests.support.deployment import Deployment
-from tests.support.servers import Azurite
+from tests.support.parts import require
+from tests.support.servers import Azurite, RedisServer
 
 METHODS = Path(__file__).parent.parent / "support" / "methods"
 TWO_RECORDS = (
@@ -34,6 +35,13 @@ def quick(tmp_path: Path, redis_url: str, unique: str) -> Iterator[Deployment]:
     deployment.add_records("DS-TWO", TWO_RECORDS)
     yield deployment
     deployment.close()
+
+
+@pytest.fixture
+def own_redis() -> Iterator[RedisServer]:
+    """For a test that stops or freezes it."""
+    with RedisServer(require("redis-server")) as server:
+        yield server
 
 
 @pytest.fixture

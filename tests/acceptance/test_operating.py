@@ -1,4 +1,4 @@
-"""The files of `aioanalysis operating`: dashboard, alerts and lifecycle rules fit what the service says and stores."""
+"""What `aioanalysis operating` hands out fits what the service says and stores; what monitoring is told."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from aioanalysis.domain import exchange
 from aioanalysis.settings import Settings
 from tests.support.deployment import Deployment
+from tests.support.servers import RedisServer
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 OPERATING = ROOT / "aioanalysis" / "operating"
+SCRAPE_SECONDS = 10  # Prometheus' own patience
 METRIC = re.compile(r"aioanalysis_[a-z_]+")
 
 
@@ -64,6 +69,45 @@ async def test_every_metric_of_dashboard_and_alerts_is_one_that_the_service_tell
         for state in value.split("|")
     }
     assert named <= states
+
+
+async def test_a_part_that_hangs_is_named_and_holds_up_no_figures_of_the_others(
+    quick: Deployment, own_redis: RedisServer
+) -> None:
+    quick.serve(redis_url=own_redis.url)
+    own_redis.suspend()
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(SCRAPE_SECONDS)) as session:
+        async with session.get(f"{quick.server}/readyz") as response:
+            assert response.status == 503
+            checks = (await response.json())["checks"]
+        async with session.get(f"{quick.server}/metrics") as response:
+            told = set(re.findall(r"^(aioanalysis_[a-z_]+)", await response.text(), re.MULTILINE))
+    assert checks == {"job store": "failing", "storage": "ok", "scheduler": "failing"}
+    assert told >= {"aioanalysis_queue_packages", "aioanalysis_workers_seen", "aioanalysis_faults_total"}
+    assert not told & {"aioanalysis_jobs", "aioanalysis_pass_age_seconds"}
+
+
+def test_the_dashboard_has_nothing_that_grafanas_schema_does_not_know() -> None:
+    register_default_plugins()
+    ours = dashboard()
+    understood = json.loads(JSONEncoder(sort_keys=True).encode(Dashboard.from_json(ours)))
+    assert list(lost(ours, understood)) == []
+
+
+def lost(ours: Any, understood: Any, place: str = "") -> Iterator[str]:
+    """Where the schema's reading of the dashboard lacks, or changes, something of it."""
+    if isinstance(ours, dict) and isinstance(understood, dict):
+        for name, value in ours.items():
+            yield from lost(value, understood.get(name, ...), f"{place}/{name}")
+    elif isinstance(ours, list) and isinstance(understood, list) and len(ours) == len(understood):
+        for at, (one, other) in enumerate(zip(ours, understood, strict=True)):
+            yield from lost(one, other, f"{place}/{at}")
+    elif ours != understood:
+        yield place
+
+
+def test_what_grafana_would_not_know_is_found() -> None:
+    assert list(lost({"a": [{"b": 1, "c": None}]}, {"a": [{"c": 0}], "d": 1})) == ["/a/0/b", "/a/0/c"]
 
 
 def test_panels_do_not_lie_upon_each_other_and_each_has_an_id_of_its_own() -> None:

@@ -137,8 +137,23 @@ async def runtime(settings: Settings) -> AsyncIterator[Finding]:
             mend = f"start a Docker engine, or set {PREFIX}RUNTIME=process if that is meant"
             meant = settings.runtime == "process"
             yield Finding("runtime", Status.WARNING, text, None if meant else mend)
-        else:
-            yield Finding("runtime", Status.OK, text)
+            return
+        yield Finding("runtime", Status.OK, text)
+    async for finding in _base_images(settings):
+        yield finding
+
+
+async def _base_images(settings: Settings) -> AsyncIterator[Finding]:
+    from aioanalysis.runtime.baseimages import base_images, source
+    from aioanalysis.runtime.engine import open_engine
+
+    async with open_engine(settings.docker_host) as engine:
+        for image in sorted(base_images(settings.methods_dir, settings.base_image)):
+            try:
+                yield Finding("base image", Status.OK, f"{image} {await source(engine, image)}")
+            except Unavailable as error:
+                mend = f"pull or load it there, or set {PREFIX}BASE_IMAGE to one that is there"
+                yield Finding("base image", Status.WRONG, str(error), mend)
 
 
 async def disk(settings: Settings) -> AsyncIterator[Finding]:

@@ -12,12 +12,12 @@ from aioanalysis import __version__
 from aioanalysis.cli.findings import Finding, Status, skew
 from aioanalysis.domain.exchange import WORKERS, Container
 from aioanalysis.domain.states import State
+from aioanalysis.domain.wrangling import WORKER_SEEN
 from aioanalysis.errors import AnalysisError, Damaged, Misconfigured, Missing, SystemFault
 from aioanalysis.interfaces import ExchangeStorage, JobFilter
 from aioanalysis.settings import PREFIX, Settings
 from aioanalysis.signs import read_sign
 
-WORKER_SEEN: Final = timedelta(minutes=10)
 PROBE_LEASE_SECONDS: Final = 15
 
 

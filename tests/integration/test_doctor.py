@@ -187,7 +187,7 @@ async def test_workers_are_told_by_their_signs_of_life(sound: dict[str, Any], tm
             await storage.write(Container.RESULTS, worker_name(worker), json.dumps(body).encode())
         findings = [finding async for finding in _workers(storage)]
     texts = [finding.text for finding in findings]
-    assert "2 seen in the last 10 minutes" in texts
+    assert "2 seen in the last 5 minutes" in texts
     assert any("w1 is of version 0.0.9" in text for text in texts)
     assert any("w2 claims nothing" in text for text in texts)
     assert any("worker w2's clock is 1" in text and "ahead of ours" in text for text in texts)

@@ -15,6 +15,7 @@ from aioanalysis.api.app import create_app, make_runner
 from aioanalysis.api.context import ApiContext
 from aioanalysis.development import Development, prepared
 from aioanalysis.errors import Misconfigured, SystemFault
+from aioanalysis.methods import list_methods
 from aioanalysis.scheduler.rebuilding import Rebuilt
 from aioanalysis.scheduler.rebuilding import rebuild as make_records
 from aioanalysis.settings import PREFIX, Settings
@@ -39,7 +40,11 @@ async def serve(settings: Settings) -> int:
 
 
 async def work(settings: Settings, *, once: bool = False) -> int:
-    """Run a worker until a signal, or for one package; returns the exit code."""
+    """Run a worker until a signal, or for one package; returns the exit code.
+
+    Raises `Misconfigured` when METHODS_DIR cannot be read: every package would fail.
+    """
+    await list_methods(settings.methods_dir, base_image=settings.base_image)
     async with open_storage(settings) as storage, open_runtime(settings) as runtime:
         with _signals() as (stop, abort):
             return await run_worker(storage, runtime, settings, stop, abort=abort, once=once)

@@ -146,10 +146,15 @@ async def test_a_service_that_is_restarted_keeps_its_jobs(quick: Deployment) -> 
         assert (await client.wait(job["id"], timeout=30))["state"] == "complete"
 
 
-def test_a_set_up_that_is_wrong_stops_the_start_with_one_line_that_names_it(quick: Deployment) -> None:
-    broken = quick.run("broken", "serve", redis_url="")
+@pytest.mark.parametrize(
+    ("process", "setting", "value"), [("serve", "REDIS_URL", ""), ("worker", "METHODS_DIR", "/nowhere")]
+)
+def test_a_set_up_that_is_wrong_stops_the_start_with_one_line_that_names_it(
+    quick: Deployment, process: str, setting: str, value: str
+) -> None:
+    broken = quick.run("broken", process, **{setting.lower(): value})
     assert broken.process.wait(20) == 2
     last = broken.log.strip().splitlines()[-1]
     assert last.startswith("aioanalysis: ")
-    assert "AIOANALYSIS_REDIS_URL" in last
+    assert f"AIOANALYSIS_{setting}" in last
     shutil.rmtree(quick.folder / "broken")

@@ -127,19 +127,21 @@ def _action(request: web.Request, *, when: str | None, all_frames: bool) -> Acti
 async def resubmit(request: web.Request) -> web.StreamResponse:
     """A new job as the old one was asked for, the fields of the body changed, run for the caller.
 
-    It waits for what the old one still waits for. Records that were attached are taken along.
+    It waits for what the old one still waits for. Records that were attached are taken along. With an
+    Idempotency-Key, a repeat within 24 h gives the same job, also when the old one has changed.
     """
     job = await job_of(request)
     changes: dict[str, Any] = {}
     if request.can_read_body:
         body = await read_body(request, ResubmitRequest)
         changes = body.model_dump(exclude_unset=True)
+    asked = {"of": job.uid, "changes": changes}
     fields = _changed(_definition(job), changes)
     if job.source.kind == "attached" and not {"recordset", "set_token"} & changes.keys():
         wanted: JobRequest = parse(AttachedJobRequest, fields)
         receive = _copied(request, job)
-        return await create(request, wanted, resubmitted_from=job.id, receive=receive)
-    return await create(request, parse(JobRequest, fields), resubmitted_from=job.id)
+        return await create(request, wanted, resubmitted_from=job.id, receive=receive, asked=asked)
+    return await create(request, parse(JobRequest, fields), resubmitted_from=job.id, asked=asked)
 
 
 def _definition(job: Job) -> dict[str, Any]:

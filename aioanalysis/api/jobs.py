@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from aiohttp import web
@@ -42,10 +42,12 @@ async def create(
     *,
     resubmitted_from: str | None = None,
     receive: Receive | None = None,
+    asked: Mapping[str, Any] | None = None,
 ) -> web.StreamResponse:
     """Check and record what is wanted, under the caller's identity and key; 201.
 
-    With `receive`, on the records that it gives, which are read after all else has been checked.
+    With `receive`, on the records that it gives, which are read after all else has been checked. `asked` is
+    what a repeat with the same Idempotency-Key must be like, if that is not all that is wanted.
     """
     context, caller = request.app[CONTEXT], request[CALLER]
     token = _idempotency_key(request)
@@ -53,7 +55,7 @@ async def create(
     new = replace(wanted.new_job(), resubmitted_from=resubmitted_from)
     await check_parents(request, [one.job for one in wanted.after])
     attachment = await receive() if receive is not None else None
-    content = {**wanted.model_dump(), "resubmitted_from": resubmitted_from}
+    content = {**(wanted.model_dump() if asked is None else asked), "resubmitted_from": resubmitted_from}
     if attachment is not None:
         new = attachment.given_to(new)
         content["records"] = attachment.sha256

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
@@ -14,9 +13,9 @@ from aioanalysis.api.context import CONTEXT
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.following import follow, wants_to_follow
 from aioanalysis.api.framebundle import send_frames
-from aioanalysis.api.problems import InvalidQuery
 from aioanalysis.api.requests import FrameQuery, LogQuery, read_frame
 from aioanalysis.api.responses import answer, job_path
+from aioanalysis.api.runs import ENDINGS, Run, run_numbered, run_of, stat
 from aioanalysis.api.runviews import View
 from aioanalysis.api.serving import media_type, send_blob, send_member
 from aioanalysis.api.zipread import ZipReader
@@ -24,17 +23,14 @@ from aioanalysis.domain.exchange import (
     REPORT_MEMBER,
     Container,
     Ending,
-    RunMark,
     progress_log_name,
     result_name,
     sidecar_name,
 )
-from aioanalysis.domain.job import Job
-from aioanalysis.domain.states import FINISHED, State
-from aioanalysis.errors import Contested, Missing, NotFound, Refused
+from aioanalysis.domain.states import FINISHED
+from aioanalysis.errors import Contested, Missing, NotFound
 from aioanalysis.interfaces import BlobInfo
 
-ENDINGS: Final = {State.COMPLETE: Ending.COMPLETE, State.FAILED: Ending.FAILED}
 LOG_TAIL_BYTES: Final = 256 * 1024
 LOG_MEMBER: Final = "job.log"
 PATH_CHARACTERS: Final = 4096
@@ -58,29 +54,6 @@ class FileList(View):
     files: tuple[FileView, ...]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Run:
-    """One run of a job: a frame, or (without a number) its only one."""
-
-    job: Job
-    stem: str
-    state: State
-    number: int | None
-
-    @property
-    def query(self) -> str:
-        return "" if self.number is None else f"?frame={self.number}"
-
-    def ending(self, wanted: Ending | None = None) -> Ending:
-        """How it ended; raises `Refused` while it has not, or not in the wanted way."""
-        ending = ENDINGS.get(self.state)
-        if ending is None or wanted not in {None, ending}:
-            kind = "failed package" if wanted is Ending.FAILED else "result package"
-            what = "job" if self.number is None else "frame"
-            raise Refused(f"A {what} that is {self.state} has no {kind}.", state=self.state.value)
-        return ending
-
-
 async def result(request: web.Request) -> web.StreamResponse:
     """Of a finished job with frames one zip of the packages of those that are complete."""
     return await _send_package(request, Ending.COMPLETE)
@@ -93,13 +66,13 @@ async def failed_result(request: web.Request) -> web.StreamResponse:
 
 async def report(request: web.Request) -> web.StreamResponse:
     """Out of the package by ranges: of a package of any size only the report's own part is read."""
-    package = await _package(request, await _run_of(request), Ending.COMPLETE)
+    package = await _package(request, await run_of(request), Ending.COMPLETE)
     return await _send_member(request, package, REPORT_MEMBER)
 
 
 async def files(request: web.Request) -> web.StreamResponse:
     """The members of the package that the job left, complete or failed; odd names are left out."""
-    run = await _run_of(request)
+    run = await run_of(request)
     package = await _package(request, run)
     members = await ZipReader(request.app[CONTEXT].storage, package).members()
     place, query = f"{job_path(run.job.id)}/files/", run.query
@@ -120,13 +93,13 @@ async def files(request: web.Request) -> web.StreamResponse:
 
 async def file(request: web.Request) -> web.StreamResponse:
     """A member by its very name: a path here leads nowhere, it is only text to compare."""
-    package = await _package(request, await _run_of(request))
+    package = await _package(request, await run_of(request))
     return await _send_member(request, package, request.match_info["path"])
 
 
 async def metadata(request: web.Request) -> web.StreamResponse:
-    run = await _run_of(request)
-    sidecar = await _stat(request, run.job, sidecar_name(run.stem, run.ending()))
+    run = await run_of(request)
+    sidecar = await stat(request, run.job, sidecar_name(run.stem, run.ending()))
     return await send_blob(request, Container.RESULTS, sidecar, shown="inline")
 
 
@@ -134,17 +107,17 @@ async def log(request: web.Request) -> web.StreamResponse:
     """Of a running job the last part of its output so far; of one that has ended, all of it."""
     if wants_to_follow(request):
         return await follow(request, lambda: _log_so_far(request))
-    run = await _run_of(request)
+    run = await run_of(request)
     if run.state in ENDINGS:
         with suppress(NotFound):  # failed by its time limit, it may run on
             return await _send_member(request, await _package(request, run), LOG_MEMBER)
-    progress = await _stat(request, run.job, progress_log_name(run.stem), "There is no output yet.")
+    progress = await stat(request, run.job, progress_log_name(run.stem), "There is no output yet.")
     return await send_blob(request, Container.RESULTS, progress, shown="inline")
 
 
 async def _log_so_far(request: web.Request) -> tuple[bytes, bool]:
     """The end of the output, and whether the run is over."""
-    run, storage = await _run_of(request), request.app[CONTEXT].storage
+    run, storage = await run_of(request), request.app[CONTEXT].storage
     window = bytearray()
     with suppress(NotFound, Missing, Contested):
         if run.state in ENDINGS:
@@ -156,7 +129,7 @@ async def _log_so_far(request: web.Request) -> tuple[bytes, bool]:
                         window += piece
                         del window[:-LOG_TAIL_BYTES]
                 return bytes(window), True
-        blob = await _stat(request, run.job, progress_log_name(run.stem))
+        blob = await stat(request, run.job, progress_log_name(run.stem))
         async with storage.open(Container.RESULTS, blob.name, etag=blob.etag) as stream:
             async for piece in stream.chunks():
                 window += piece
@@ -184,42 +157,12 @@ async def _send_package(request: web.Request, wanted: Ending) -> web.StreamRespo
     job, number = await job_of(request), read_frame(request)
     if job.has_frames and number is None:
         return await send_frames(request, job, wanted)
-    package = await _package(request, _run(job, number), wanted)
+    package = await _package(request, run_numbered(job, number), wanted)
     return await send_blob(request, Container.RESULTS, package)
 
 
-async def _run_of(request: web.Request) -> _Run:
-    """The run of the path's job that the query names, which it must if there are frames."""
-    job, number = await job_of(request), read_frame(request)
-    if job.has_frames and number is None:
-        raise InvalidQuery("The job has frames.", [("frame", f"1 to {len(job.frames)} must be given")])
-    return _run(job, number)
-
-
-def _run(job: Job, number: int | None) -> _Run:
-    frame = job.frame(number)
-    if frame is None:
-        raise NotFound("The job has no such frame.")
-    return _Run(
-        job=job, stem=job.stem(frame), state=job.state if number is None else frame.state, number=number
-    )
-
-
-async def _package(request: web.Request, run: _Run, wanted: Ending | None = None) -> BlobInfo:
-    return await _stat(request, run.job, result_name(run.stem, run.ending(wanted)))
-
-
-async def _stat(
-    request: web.Request,
-    job: Job,
-    name: str,
-    absent: str = "It is not in storage; a job that failed before it ran has left nothing.",
-) -> BlobInfo:
-    """The blob, if it is this job's; raises `NotFound`."""
-    blob = await request.app[CONTEXT].storage.stat(Container.RESULTS, name)
-    if blob is None or RunMark.from_metadata(blob.metadata).uid not in {None, job.uid}:
-        raise NotFound(absent)
-    return blob
+async def _package(request: web.Request, run: Run, wanted: Ending | None = None) -> BlobInfo:
+    return await stat(request, run.job, result_name(run.stem, run.ending(wanted)))
 
 
 ENDPOINTS: Final = (
@@ -248,7 +191,7 @@ ENDPOINTS: Final = (
         summary="analysis_report.html of a complete job",
         query=FrameQuery,
         answer="text/html",
-        problems=(404, 409, 422),
+        problems=(404, 409, 416, 422),
     ),
     Endpoint(
         method="GET",
@@ -266,7 +209,7 @@ ENDPOINTS: Final = (
         summary="One member of the package",
         query=FrameQuery,
         answer="*/*",
-        problems=(404, 409, 422),
+        problems=(404, 409, 416, 422),
     ),
     Endpoint(
         method="GET",

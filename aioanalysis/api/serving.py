@@ -125,19 +125,18 @@ async def send_ranged(
 
 
 async def send_member(request: web.Request, package: BlobInfo, member: Member) -> web.StreamResponse:
-    """One member of a zip in results, inflated on the way; no more of the zip is read."""
+    """One member of a zip in results, inflated on the way; no more of the zip is read.
+
+    Of a part of it what comes before is inflated too, and not sent.
+    """
+    shown: Shown = "attachment" if media_type(member.name) == UNKNOWN_TYPE else "inline"
     etag = f'{etag_of(package)[:-1]}-{member.crc:08x}-{member.offset:x}"'
-    if isinstance(decide("HEAD", request.headers, size=member.size, etag=etag), Unchanged):
-        return _unchanged(etag)
-    kind = media_type(member.name)
-    headers = {
-        **HEADERS,
-        "ETag": etag,
-        "Content-Type": kind,
-        "Content-Disposition": disposition("attachment" if kind == UNKNOWN_TYPE else "inline", member.name),
-    }
-    content = ZipReader(request.app[CONTEXT].storage, package).content(member)
-    return await request.app[DOWNLOADS].send(request, content, length=member.size, headers=headers)
+    reader = ZipReader(request.app[CONTEXT].storage, package)
+
+    def content(start: int, end: int) -> Content:
+        return reader.content(member, start=start, end=end)
+
+    return await send_ranged(request, content, name=member.name, size=member.size, etag=etag, shown=shown)
 
 
 def etag_of(blob: BlobInfo) -> str:

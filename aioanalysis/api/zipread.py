@@ -77,30 +77,36 @@ class ZipReader:
         return found[0] if found else None
 
     @asynccontextmanager
-    async def content(self, member: Member) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The member's bytes, inflated as they are asked for. The last are given out only if all add up."""
+    async def content(
+        self, member: Member, *, start: int = 0, end: int | None = None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The member's bytes from `start` up to `end`, inflated as they are asked for.
+
+        Its last ones are given out only if all add up.
+        """
         if member.flags & ENCRYPTED or member.method not in {STORED, DEFLATED}:
             raise Damaged(f"{member.name} is packed in a way that is not read here")
         header = await self._read(member.offset, member.offset + LOCAL.size)
         signature, *_, name_length, extra_length = _unpack(LOCAL, header, 0)
         if signature != LOCAL_MARK:
             raise Damaged(f"there is no header where {member.name} should begin")
-        start = member.offset + LOCAL.size + name_length + extra_length
-        end = start + member.compressed
-        if end > self._package.size:
+        first = member.offset + LOCAL.size + name_length + extra_length
+        last = first + member.compressed
+        if last > self._package.size:
             raise Damaged(f"{member.name} goes beyond the end of its package")
-        if start == end:
+        if first == last:
             yield _nothing(member)
             return
         async with self._storage.open(
-            Container.RESULTS, self._package.name, start=start, end=end, etag=self._package.etag
+            Container.RESULTS, self._package.name, start=first, end=last, etag=self._package.etag
         ) as stream:
             inflate = _inflated if member.method == DEFLATED else _stored
             async with (
                 aclosing(inflate(stream.chunks())) as raw,
                 aclosing(_checked(raw, member)) as pieces,
+                aclosing(_part(pieces, start, member.size if end is None else end)) as part,
             ):
-                yield pieces
+                yield part
 
     async def _directory(self) -> tuple[int, int]:
         """(offset, size) of the central directory."""
@@ -232,6 +238,18 @@ async def _inflated(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]
 async def _stored(chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     async for chunk in chunks:
         yield chunk
+
+
+async def _part(pieces: AsyncIterator[bytes], start: int, end: int) -> AsyncGenerator[bytes, None]:
+    """What of the pieces lies from `start` up to `end`."""
+    at = 0
+    async for piece in pieces:
+        wanted = piece[max(0, start - at) : max(0, end - at)]
+        at += len(piece)
+        if wanted:
+            yield wanted
+        if at >= end:
+            return
 
 
 async def _checked(pieces: AsyncIterator[bytes], member: Member) -> AsyncGenerator[bytes, None]:

@@ -55,8 +55,8 @@ async def api(storage: ExchangeStorage, redis_url: str, unique: str, tmp_path: P
         yield api
 
 
-async def post(api: Api, path: str, body: Any = None, *, by: str = "ann") -> Any:
-    return await api.call("POST", path, by=by, **({} if body is None else {"json": body}))
+async def post(api: Api, path: str, body: Any = None, *, by: str = "ann", **more: Any) -> Any:
+    return await api.call("POST", path, by=by, **({} if body is None else {"json": body}), **more)
 
 
 async def submitted(api: Api, by: str = "ann", **fields: Any) -> Any:
@@ -283,6 +283,25 @@ async def test_a_resubmitted_job_is_the_callers_with_the_changes_asked_for(api: 
     assert (other["recordset"], other["set_token"], other["record_count"]) == (None, "tok", None)
     assert (other["split"], other["frames"], other["params"]) == ({"records": 5, "by": None}, None, {})
     assert (other["selection"], other["retries"], other["tags"]) == (None, 0, ["a"])
+
+
+async def test_a_repeated_resubmission_gives_the_same_job_though_the_old_one_has_changed(api: Api) -> None:
+    first = await submitted(api)
+    old = await submitted(api, after=[first["id"]])
+    path, key = f"/v1/jobs/{old['id']}/actions/resubmit", {"Idempotency-Key": "again"}
+    changes = {"tags": ["b"]}
+    new = (await post(api, path, changes, headers=key)).json()
+    assert [one["job"] for one in new["after"]] == [first["id"]]
+    await post(api, f"/v1/jobs/{old['id']}/actions/unblock")
+    repeated = await post(api, path, changes, headers=key)
+    assert (repeated.status, repeated.json()["id"]) == (201, new["id"])
+    assert (await post(api, path, {"tags": ["c"]}, headers=key)).status == 422
+    assert (await post(api, f"/v1/jobs/{first['id']}/actions/resubmit", changes, headers=key)).status == 422
+    assert (await post(api, path, changes, headers={"Idempotency-Key": "other"})).json()["id"] != new["id"]
+    assert (await post(api, path, changes, headers=key, by="root")).json()["id"] != new["id"]
+    await api.call("DELETE", f"/v1/jobs/{new['id']}")
+    gone = await post(api, path, changes, headers=key)
+    assert (gone.status, "has been removed" in gone.json()["detail"]) == (409, True)
 
 
 async def test_a_change_that_cannot_be_makes_no_job(api: Api) -> None:
@@ -541,6 +560,9 @@ async def test_attached_records_are_taken_along(api: Api) -> None:
     await operations.attached.keep("a" * 32, old.expires_at)
     new = (await post(api, path, {"params": {"seconds": 1}})).json()
     assert (new["attached"], new["record_count"], new["resubmitted_from"]) == (True, 3, old.id)
+    once = {"Idempotency-Key": "once"}
+    twins = [(await post(api, path, headers=once)).json()["id"] for _ in range(2)]
+    assert len(set(twins)) == 1
     kept = await api.parts.store.get(new["id"])
     assert kept is not None
     assert kept.source.value not in {None, source.value}

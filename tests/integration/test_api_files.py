@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import random
+import zipfile
+
 import pytest
 
 from aioanalysis.domain.exchange import (
@@ -11,9 +15,11 @@ from aioanalysis.domain.exchange import (
     claim_name,
     package_name,
     progress_log_name,
+    progress_name,
     result_name,
     sidecar_name,
 )
+from aioanalysis.domain.frames import Frame
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.states import State
@@ -63,6 +69,84 @@ async def test_the_files_of_an_ended_job_are_listed_and_each_can_be_had(api: Api
         assert reply.headers["Content-Security-Policy"].startswith("sandbox;")
         etag = {"If-None-Match": reply.headers["ETag"]}
         assert (await api.get(file["link"], headers=etag)).status == 304
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+async def test_a_range_of_a_member_is_that_part_and_is_resumed_only_where_it_is_the_same(
+    api: Api, method: int
+) -> None:
+    noise = random.Random(1).randbytes(1_000_000)
+    job = await api.complete_job(make_zip({"noise.bin": noise, "analysis_report.html": noise}, method=method))
+    for path in (f"/v1/jobs/{job.id}/files/noise.bin", f"/v1/jobs/{job.id}/report"):
+        etag = (await api.call("HEAD", path)).headers["ETag"]
+        for wanted, start, end in (
+            ("0-0", 0, 1),
+            ("700000-", 700_000, 1_000_000),
+            ("300000-700000", 300_000, 700_001),
+        ):
+            reply = await api.get(path, headers={"Range": f"bytes={wanted}", "If-Range": etag})
+            assert (reply.status, reply.body) == (206, noise[start:end])
+            assert reply.headers["Content-Range"] == f"bytes {start}-{end - 1}/1000000"
+        beyond = await api.get(path, headers={"Range": "bytes=1000000-"})
+        assert (beyond.status, beyond.headers["Content-Range"]) == (416, "bytes */1000000")
+    await api.add_result(job, make_zip({"noise.bin": noise[::-1], "analysis_report.html": noise[::-1]}))
+    changed = await api.get(path, headers={"Range": "bytes=700000-", "If-Range": etag})
+    assert (changed.status, changed.body) == (200, noise[::-1])
+
+
+async def test_the_packages_of_earlier_attempts_are_listed_and_can_be_had_by_their_owner(api: Api) -> None:
+    job = await api.add_job(state=State.RUNNING, attempt=4)
+    path, stem = f"/v1/jobs/{job.id}/attempts", stem_of(job)
+    assert (await api.get(path)).json() == {"packages": []}
+    for attempt, suffix in (
+        (10, ".zip"),
+        (1, ".failed.zip"),
+        (2, ".killed.zip"),
+        (1, ".failed.metadata.json"),
+    ):
+        await put(api, attempt_name(stem, attempt, suffix), suffix.encode(), job)
+    other = attempt_name(stem, 3, ".failed.zip")
+    await api.storage.write(Container.RESULTS, other, b"x", metadata={"uid": "another", "attempt": "3"})
+    kept = (await api.get(path)).json()["packages"]
+    assert [(one["attempt"], one["ending"]) for one in kept] == [
+        (1, "failed"),
+        (2, "killed"),
+        (10, "complete"),
+    ]
+    assert (await api.get(kept[1]["link"])).body == b".killed.zip"
+    assert kept[1]["size"] == len(b".killed.zip")
+    assert (await api.get(path, by="ben")).status == 404
+    frames = tuple(Frame(number=n, phase=State.RUNNING) for n in (1, 12))
+    many = await api.add_job(frames=frames, state=State.RUNNING)
+    await put(api, attempt_name(f"{stem_of(many)}-12", 1, ".failed.zip"), b"x", many)
+    assert (await api.get(f"/v1/jobs/{many.id}/attempts")).status == 422
+    for frame, count in ((1, 0), (12, 1)):
+        assert len((await api.get(f"/v1/jobs/{many.id}/attempts?frame={frame}")).json()["packages"]) == count
+
+
+async def test_what_a_run_uses_is_told_while_it_lasts_and_then_by_its_sidecar(api: Api) -> None:
+    job = await api.add_job(state=State.RUNNING)
+    path = f"/v1/jobs/{job.id}/usage"
+    assert (await api.get(path)).status == 404
+    series = [{"at": "2026-01-01T00:00:00Z", "cpu_percent": None, "memory_bytes": 7}]
+    told = {"usage": {"samples": 1, "series": series, "memory_bytes": {"max": 7}}, "limits": {"cpus": 2}}
+    await put(api, progress_name(stem_of(job)), json.dumps(told).encode(), job)
+    found = (await api.get(path)).json()
+    assert (found["usage"]["series"], found["usage"]["wall_seconds"]) == (series, None)
+    assert (found["limits"]["cpus"], found["limits"]["memory_bytes"]) == (2, None)
+    assert (await api.get(path, by="ben")).status == 404
+    older = {"uid": job.uid, "attempt": "7"}
+    await api.storage.write(Container.RESULTS, progress_name(stem_of(job)), b"{}", metadata=older)
+    assert (await api.get(path)).status == 404
+    for body in (b"[]", b'{"usage": 5, "limits": []}', b"{}"):
+        ended = await api.add_job(state=State.COMPLETE)
+        await put(api, sidecar_name(stem_of(ended), Ending.COMPLETE), body, ended)
+        none = (await api.get(f"/v1/jobs/{ended.id}/usage")).json()
+        assert (none["usage"], set(none["limits"].values())) == (None, {None})
+    await put(api, sidecar_name(stem_of(ended), Ending.COMPLETE), b"no json", ended)
+    assert (await api.get(f"/v1/jobs/{ended.id}/usage")).status == 500
+    await put(api, sidecar_name(stem_of(ended), Ending.COMPLETE), json.dumps(told).encode(), ended)
+    assert (await api.get(f"/v1/jobs/{ended.id}/usage")).json()["usage"]["series"] == series
 
 
 async def test_only_known_kinds_are_shown_in_the_browser(api: Api) -> None:

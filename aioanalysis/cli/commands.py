@@ -28,6 +28,18 @@ COMMANDS: Final = (
         SERVICE,
     ),
     LazyCommand(
+        "statistics",
+        "administration:statistics",
+        "Show figures over everybody's jobs of the last 7 days (administrators).",
+        SERVICE,
+    ),
+    LazyCommand(
+        "orphans",
+        "administration:orphans",
+        "List the files in storage that belong to no job, or remove them (administrators).",
+        SERVICE,
+    ),
+    LazyCommand(
         "submit",
         "submission:submit",
         "Submit a job and print its id; with --wait exits 1 if it does not complete.",
@@ -53,7 +65,18 @@ COMMANDS: Final = (
         RESULTS,
     ),
     LazyCommand("report", "results:report", "Save a job's report, or open it in the browser.", RESULTS),
-    LazyCommand("files", "results:files", "List the files in a job's package, or get one of them.", RESULTS),
+    LazyCommand(
+        "files",
+        "results:files",
+        "List the files in a job's package, or get one of them, going on where a cut download ended.",
+        RESULTS,
+    ),
+    LazyCommand(
+        "link",
+        "results:link",
+        "Print an address that needs no key for a short time, for a browser or curl.",
+        RESULTS,
+    ),
     LazyCommand(
         "login",
         "profiles:login",

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
@@ -23,6 +23,8 @@ from aioanalysis.cli.output import print_json, progress
 from aioanalysis.cli.session import LONG_PATIENCE_SECONDS, with_service
 from aioanalysis.client import AnalysisClient, Downloaded, JobJson
 from aioanalysis.client.downloads import OnProgress
+from aioanalysis.client.packages import Target
+from aioanalysis.errors import NotFound
 
 Job = Annotated[str, typer.Argument(metavar="JOB", autocompletion=complete_job)]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write, or a folder for it.")]
@@ -34,22 +36,31 @@ def result(
     output: Output = None,
     failed: Annotated[bool, typer.Option("--failed", help="The failed package.")] = False,
     frame: Annotated[int | None, typer.Option(help="That of one frame; else all in one zip.", min=1)] = None,
+    attempt: Annotated[
+        int | None, typer.Option(help="The package that was kept of an earlier attempt.", min=1)
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Download a result package, going on where a cut download ended, and verify its checksum."""
 
+    async def earlier(client: AnalysisClient) -> Downloaded:
+        kept = [one for one in await client.attempts(job_id, frame=frame) if one["attempt"] == attempt]
+        if not kept:
+            raise NotFound(f"no package of attempt {attempt} was kept")
+        name = kept[-1]["name"]
+        target = place(output, name.rpartition("/")[2])
+        with _bar(target, show=not as_json) as tell:
+            return await client.package("results", name, target, on_progress=tell)
+
     async def work(client: AnalysisClient) -> Downloaded:
+        if attempt is not None:
+            return await earlier(client)
         job = await client.job(job_id)
         target = place(output, f"{_stem(job, frame)}{'.failed' if failed else ''}.zip")
         with _bar(target, show=not as_json) as tell:
             return await client.result(job_id, target, failed=failed, frame=frame, on_progress=tell)
 
-    saved = with_service(
-        work,
-        patience=LONG_PATIENCE_SECONDS,
-        stopped=lambda: "stopped; what has come is kept, the same command goes on with it",
-    )
-    _print(saved, as_json)
+    _print(with_service(work, patience=LONG_PATIENCE_SECONDS, stopped=_stopped), as_json)
 
 
 def report(
@@ -88,7 +99,7 @@ def files(
     frame: FrameNumber = None,
     as_json: Json = False,
 ) -> None:
-    """List the files in a job's package, or get one of them."""
+    """List the files in a job's package, or get one of them, going on where a cut download ended."""
     if name is None:
         found = with_service(lambda client: client.files(job_id, frame=frame))
         if as_json:
@@ -102,19 +113,40 @@ def files(
             print_columns(columns, [(one["path"], str(one["size"]), one["media_type"]) for one in found])
         return
 
-    async def work(client: AnalysisClient) -> Downloaded | None:
-        if output == STDOUT:
-            with tempfile.TemporaryDirectory() as folder:
-                saved = await client.file(job_id, name, Path(folder) / "file", frame=frame)
-                await in_thread(_copy_out, saved.path)
-            return None
+    async def show(client: AnalysisClient) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            saved = await client.file(job_id, name, Path(folder) / "file", frame=frame)
+            await in_thread(_copy_out, saved.path)
+
+    async def work(client: AnalysisClient) -> Downloaded:
         target = place(output, name.rpartition("/")[2])
         with _bar(target, show=not as_json) as tell:
             return await client.file(job_id, name, target, frame=frame, on_progress=tell)
 
-    got = with_service(work)
-    if got is not None:
-        _print(got, as_json)
+    if output == STDOUT:
+        with_service(show)
+    else:
+        _print(with_service(work, patience=LONG_PATIENCE_SECONDS, stopped=_stopped), as_json)
+
+
+def link(
+    job_id: Job,
+    name: Annotated[str | None, typer.Argument(metavar="[FILE]", help="One of the package's files.")] = None,
+    to: Annotated[
+        Literal["result", "failed-result", "report", "metadata", "log"],
+        typer.Option(help="What else it leads to."),
+    ] = "result",
+    frame: FrameNumber = None,
+    seconds: Annotated[int, typer.Option(help="How long it holds.", min=1)] = 300,
+    as_json: Json = False,
+) -> None:
+    """Print an address that needs no key for a short time, for a browser or curl."""
+    target: Target = to if name is None else "file"
+    made = with_service(lambda client: client.link(job_id, target, path=name, frame=frame, seconds=seconds))
+    if as_json:
+        print_json(made)
+    else:
+        print(made["link"])
 
 
 async def open_report(client: AnalysisClient, job: JobJson, *, frame: int | None = None) -> Path:
@@ -133,6 +165,10 @@ def place(output: Path | None, name: str) -> Path:
     if not target.parent.is_dir():
         raise typer.BadParameter(f"{target.parent} is no folder")
     return target
+
+
+def _stopped() -> str:
+    return "stopped; what has come is kept, the same command goes on with it"
 
 
 def _stem(job: JobJson, frame: int | None) -> str:

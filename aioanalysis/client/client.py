@@ -16,6 +16,7 @@ import aiohttp
 
 from aioanalysis import __version__
 from aioanalysis.aio import in_thread
+from aioanalysis.client.administration import AdministrationCalls
 from aioanalysis.client.connection import find_connection
 from aioanalysis.client.events import Event, listen
 from aioanalysis.client.jobs import JobCalls
@@ -24,7 +25,6 @@ from aioanalysis.client.models import (
     JobJson,
     MethodJson,
     SessionJson,
-    WorkerJson,
 )
 from aioanalysis.client.packages import PackageCalls
 from aioanalysis.client.results import Result
@@ -57,7 +57,7 @@ class Update:
     progress: Mapping[str, Any] | None = None
 
 
-class AnalysisClient(JobCalls, PackageCalls):
+class AnalysisClient(JobCalls, PackageCalls, AdministrationCalls):
     """One service, one key. Made by `open_client`.
 
     A call that fails in passing (no connection, 429, 502 to 504) is made again for up to `patience` seconds
@@ -195,12 +195,6 @@ class AnalysisClient(JobCalls, PackageCalls):
         """One method's definition."""
         method: MethodJson = await self._transport.call("GET", f"/v1/methods/{title}")
         return method
-
-    async def workers(self) -> list[WorkerJson]:
-        """The workers that were seen, those seen last first (administrators)."""
-        answer = await self._transport.call("GET", "/v1/workers")
-        workers: list[WorkerJson] = answer["workers"]
-        return workers
 
     async def who(self) -> SessionJson:
         """Who the holder of the key is."""

@@ -9,6 +9,7 @@ import asyncio
 import hashlib
 import re
 import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +54,7 @@ class Part:
         self.target = target
         self.path, self.etag, self.size = target, "", 0
         self.found = 0
-        self._digest = hashlib.sha256()
+        self._digest, self._crc = hashlib.sha256(), 0
         before, after = f"{target.name}.", ".part"
         for path in target.parent.iterdir():
             etag = path.name.removeprefix(before).removesuffix(after)
@@ -74,17 +75,22 @@ class Part:
 
     def add(self, piece: bytes) -> None:
         self._digest.update(piece)
+        self._crc = zlib.crc32(piece, self._crc)
         self.size += len(piece)
 
     @property
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
+    @property
+    def crc32(self) -> str:
+        return f"{self._crc:08x}"
+
     def discard(self) -> None:
         if self.path != self.target:
             self.path.unlink(missing_ok=True)
-        self.path, self.etag, self.size, self._digest = self.target, "", 0, hashlib.sha256()
-        self.found = 0
+        self.path, self.etag, self.size, self.found = self.target, "", 0, 0
+        self._digest, self._crc = hashlib.sha256(), 0
 
 
 async def download(
@@ -94,12 +100,13 @@ async def download(
     *,
     query: Query = (),
     sha256: str | None = None,
+    crc32: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> Downloaded:
     """Get `path` into `target`. Raises `ApiProblem`, `NotReached`, `Damaged` (a wrong checksum), `OSError`.
 
     Cut connections are taken up again until nothing more has come for the transport's patience. Verified is
-    what has the checksum `sha256`, or an ETag that is one; else a zip whose members have their CRC-32.
+    what has the checksum `sha256` or `crc32`, or an ETag that is one; else a zip whose members have theirs.
     """
     part = await in_thread(Part, target)
     loop = asyncio.get_running_loop()
@@ -117,7 +124,7 @@ async def download(
             transport.tell(error)
             await asyncio.sleep(wait)
             pause = min(pause * 2, LONGEST_PAUSE)
-    verified = await _verify(part, sha256)
+    verified = await _verify(part, sha256, crc32)
     await in_thread(part.path.replace, target)
     return Downloaded(
         path=target, size=part.size, sha256=part.sha256, verified=verified, resumed_at=part.found
@@ -162,15 +169,15 @@ async def _placed(response: aiohttp.ClientResponse, part: Part) -> int | None:
     return response.content_length
 
 
-async def _verify(part: Part, sha256: str | None) -> bool:
+async def _verify(part: Part, sha256: str | None, crc32: str | None) -> bool:
     """Whether there was something to hold it against; raises `Damaged`, with nothing kept, if it differs."""
     told = sha256 or (part.etag if SHA256.fullmatch(part.etag) else None)
-    damaged = part.sha256 != told if told else None
+    damaged = part.sha256 != told if told else part.crc32 != crc32 if crc32 else None
     if damaged is None and await in_thread(zipfile.is_zipfile, part.path):
         damaged = await in_thread(_has_bad_member, part.path)
     if damaged:
         await in_thread(part.discard)
-        raise Damaged("the package is not what its checksum says and was not kept; download it again")
+        raise Damaged("what has come is not what its checksum says and was not kept; download it again")
     return damaged is False
 
 

@@ -141,10 +141,18 @@ class JobCalls:
             if cursor is None:
                 return outcomes
 
-    async def resubmit(self, job_id: str, **changes: Any) -> JobJson:
-        """A new job from the definition of another, with these of its fields changed."""
-        path = f"/v1/jobs/{job_id}/actions/resubmit"
-        job: JobJson = await self._transport.call("POST", path, body=changes)
+    async def resubmit(self, job_id: str, *, idempotency_key: str | None = None, **changes: Any) -> JobJson:
+        """A new job from the definition of another, with these of its fields changed.
+
+        A repeat with the same `idempotency_key` gives the same job, as for `submit`.
+        """
+        job: JobJson = await self._transport.call(
+            "POST",
+            f"/v1/jobs/{job_id}/actions/resubmit",
+            body=changes,
+            headers={"Idempotency-Key": idempotency_key or uuid.uuid4().hex},
+            repeatable=True,
+        )
         return job
 
     async def frames(self, job_id: str, *, states: Sequence[str] = ()) -> list[FrameSummaryJson]:

@@ -59,6 +59,23 @@ class UsageJson(TypedDict):
     series: list[dict[str, Any]]
 
 
+class LimitsJson(TypedDict):
+    """What a run may use; null means the analysis host's own setting, or that it is not known."""
+
+    run_seconds: float | None
+    silence_seconds: float | None
+    memory_bytes: int | None
+    cpus: float | None
+    output_bytes: int | None
+
+
+class RunUsageJson(TypedDict):
+    """What a run used, so far if it is under way, and the limits in force."""
+
+    usage: UsageJson | None
+    limits: LimitsJson
+
+
 class AttemptJson(TypedDict):
     """A run that is over."""
 
@@ -161,7 +178,7 @@ class MethodJson(TypedDict):
     description: str
     version: str
     parameters: dict[str, Any]
-    limits: dict[str, float | None]
+    limits: LimitsJson
     network: bool
     digest: str
 
@@ -175,6 +192,156 @@ class FileJson(TypedDict):
     crc32: str
     media_type: str
     link: str
+
+
+class KeptJson(TypedDict):
+    """The package of an earlier attempt: how that ended, and its name in storage."""
+
+    attempt: int
+    ending: Literal["complete", "failed", "killed"]
+    name: str
+    size: int
+    modified_at: str
+    link: str
+
+
+class LinkJson(TypedDict):
+    """An address that needs no key until it expires."""
+
+    link: str
+    expires_at: str
+
+
+class BlobJson(TypedDict):
+    """A file in storage; what its metadata does not tell is null. `held`: a worker has a lease on it."""
+
+    container: Literal["queue", "results"]
+    name: str
+    size: int
+    modified_at: str
+    held: bool
+    job: str | None
+    attempt: int | None
+    owner: str | None
+    worker: str | None
+    sha256: str | None
+    link: str
+
+
+class HoldingJson(TypedDict):
+    """So many files of one kind."""
+
+    container: Literal["queue", "results"]
+    kind: str
+    files: int
+    bytes: int
+
+
+class OrphanReasonJson(TypedDict):
+    """So many orphans for one reason; a sweep takes them (`removable`), unasked even (`sure`)."""
+
+    reason: str
+    removable: bool
+    sure: bool
+    files: int
+    bytes: int
+
+
+class OrphanJson(TypedDict):
+    """A file that belongs to no job; `job` is the id in its name."""
+
+    container: Literal["queue", "results"]
+    name: str
+    kind: str
+    reason: str
+    job: str | None
+    size: int
+    modified_at: str
+    link: str
+
+
+class OrphansJson(TypedDict):
+    """What storage held at `at`: all files by kind, orphans by reason, the first 1,000 one by one."""
+
+    at: str
+    safe_seconds: float
+    holdings: list[HoldingJson]
+    reasons: list[OrphanReasonJson]
+    files: list[OrphanJson]
+
+
+class SweepJson(TypedDict):
+    """What was removed, what stayed because it had changed or failed; `more`: sweep again."""
+
+    removed_files: int
+    removed_bytes: int
+    changed: list[str]
+    failed: dict[str, str]
+    more: bool
+
+
+class WaitingJson(TypedDict):
+    """Seconds from submission to the first run's start, over so many jobs."""
+
+    jobs: int
+    median: float
+    p95: float
+
+
+class BucketJson(TypedDict):
+    """What happened from `start` on."""
+
+    start: str
+    submitted: int
+    complete: int
+    failed: int
+    killed: int
+    waiting: WaitingJson | None
+
+
+class FailureJson(TypedDict):
+    """Runs that have failed for good, by method and reason, in so many jobs."""
+
+    title: str
+    reason: str
+    runs: int
+    jobs: int
+    last_at: str
+    last_job: str
+
+
+class LoadJson(TypedDict):
+    """One submitter's jobs, and what their runs used."""
+
+    submitter: str
+    unfinished: int
+    ended: int
+    failed: int
+    cpu_seconds: float
+    run_seconds: float
+    result_bytes: int
+
+
+class HeldMethodJson(TypedDict):
+    """A method whose new jobs start blocked, since when, and on which evidence."""
+
+    title: str
+    since: str
+    evidence: str
+
+
+class StatisticsJson(TypedDict):
+    """All recorded jobs as they were at `at`; `buckets` cover the last 7 days, oldest first."""
+
+    at: str
+    jobs: int
+    states: dict[State, int]
+    bucket_hours: int
+    buckets: list[BucketJson]
+    waiting: WaitingJson | None
+    failures: list[FailureJson]
+    submitters: list[LoadJson]
+    held_methods: list[HeldMethodJson]
 
 
 class WorkerJson(TypedDict):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 from aioanalysis.client.downloads import Downloaded, OnProgress, download
-from aioanalysis.client.models import UNFINISHED, FileJson
+from aioanalysis.client.models import UNFINISHED, FileJson, KeptJson, LinkJson, RunUsageJson
 from aioanalysis.client.outputs import follow
 from aioanalysis.client.transport import ApiProblem, Query, Transport
+from aioanalysis.errors import NotFound
+
+Target = Literal["result", "failed-result", "report", "file", "metadata", "log"]
 
 
 class PackageCalls:
@@ -82,9 +85,53 @@ class PackageCalls:
         frame: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> Downloaded:
-        """Download one member of the package to `target`, appearing there only when whole."""
-        path = f"/v1/jobs/{job_id}/files/{quote(name)}"
-        return await download(self._transport, path, target, query=_of_frame(frame), on_progress=on_progress)
+        """Download one member of the package to `target`, as `result` does.
+
+        It is held against the CRC-32 that the package tells of it. Raises `NotFound`, `Damaged`, `OSError`.
+        """
+        crc32 = {file["path"]: file["crc32"] for file in await self.files(job_id, frame=frame)}
+        if name not in crc32:
+            raise NotFound(f"the package holds no {name}")
+        return await download(
+            self._transport,
+            f"/v1/jobs/{job_id}/files/{quote(name)}",
+            target,
+            query=_of_frame(frame),
+            crc32=crc32[name],
+            on_progress=on_progress,
+        )
+
+    async def attempts(self, job_id: str, *, frame: int | None = None) -> list[KeptJson]:
+        """The packages of earlier attempts that were kept, by attempt; `package` downloads one of them."""
+        answer = await self._transport.call("GET", f"/v1/jobs/{job_id}/attempts", query=_of_frame(frame))
+        kept: list[KeptJson] = answer["packages"]
+        return kept
+
+    async def usage(self, job_id: str, *, frame: int | None = None) -> RunUsageJson:
+        """CPU and memory over time, of a run that has ended or so far, and the limits in force."""
+        path = f"/v1/jobs/{job_id}/usage"
+        usage: RunUsageJson = await self._transport.call("GET", path, query=_of_frame(frame))
+        return usage
+
+    async def link(
+        self,
+        job_id: str,
+        target: Target,
+        *,
+        path: str | None = None,
+        frame: int | None = None,
+        seconds: int = 300,
+    ) -> LinkJson:
+        """An address that needs no key for so many seconds; `path` is a member of the package, for `file`.
+
+        It is whole: with the service's address before it.
+        """
+        fields = {"target": target, "path": path, "frame": frame, "seconds": seconds}
+        body = {name: value for name, value in fields.items() if value is not None}
+        link: LinkJson = await self._transport.call(
+            "POST", f"/v1/jobs/{job_id}/links", body=body, repeatable=True
+        )
+        return {**link, "link": self._transport.server + link["link"]}
 
     async def log(self, job_id: str, *, frame: int | None = None) -> bytes:
         """The output: of a job that has ended all of it, of one that runs the last part so far."""

@@ -19,7 +19,7 @@ from aioanalysis.client.outputs import GAP, after_mark
 from aioanalysis.domain.exchange import Container, Ending, RunMark, progress_log_name, sidecar_name
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.states import State
-from aioanalysis.errors import Damaged, Unavailable
+from aioanalysis.errors import Damaged, NotFound, Unavailable
 from tests.support.apiserver import Api, make_zip, stem_of
 from tests.support.faultproxy import FaultProxy, http_reply
 from tests.support.waiting import eventually
@@ -79,6 +79,17 @@ async def test_a_submission_whose_answer_is_lost_makes_one_job(
         )
         assert fault.hits == 2
         assert [one["id"] for one in await client.jobs()] == [job["id"]]
+
+
+async def test_a_resubmission_whose_answer_is_lost_makes_one_job(api: Api, proxy: FaultProxy) -> None:
+    fault = proxy.drop_reply("^POST .*/actions/resubmit ", times=2)
+    async with connected(api, proxy) as client:
+        job = await client.submit("slow", recordset="DS-ONE")
+        twin = await client.resubmit(job["id"], tags=["b"], idempotency_key="k")
+        assert fault.hits == 2
+        assert {one["id"] for one in await client.jobs()} == {job["id"], twin["id"]}
+        assert (await client.resubmit(job["id"], tags=["b"], idempotency_key="k"))["id"] == twin["id"]
+        assert (await client.resubmit(job["id"], tags=["b"]))["id"] != twin["id"]
 
 
 async def test_reading_and_removing_are_repeated_an_action_that_may_have_arrived_is_not(
@@ -153,6 +164,30 @@ async def test_a_later_process_goes_on_where_the_download_was_cut(
         saved = await client.result(job.id, target)
     assert (saved.resumed_at, saved.verified) == (came, True)
     assert target.read_bytes() == PACKAGE
+
+
+async def test_a_file_of_a_package_goes_on_where_it_was_cut_and_is_held_against_its_crc(
+    api: Api, proxy: FaultProxy, tmp_path: Path
+) -> None:
+    job, target = await complete(api), tmp_path / "noise"
+    noise = random.Random(1).randbytes(3_000_000)
+    cut = proxy.cut_reply("^GET .*/files/noise", after=1_000_000, times=2)
+    async with connected(api, proxy, patience=0) as client:
+        with pytest.raises(NotReached):
+            await client.file(job.id, "noise", target)
+        [part] = parts(tmp_path)
+        came = part.stat().st_size
+    async with connected(api, proxy) as client:
+        saved = await client.file(job.id, "noise", target)
+        assert (cut.hits, saved.resumed_at, saved.verified) == (2, came, True)
+        assert target.read_bytes() == noise
+        target.unlink()
+        part.write_bytes(bytes(came))  # as much, and all of it wrong
+        with pytest.raises(Damaged):
+            await client.file(job.id, "noise", target)
+        assert (target.exists(), parts(tmp_path)) == (False, [])
+        with pytest.raises(NotFound):
+            await client.file(job.id, "no such file", target)
 
 
 async def test_what_is_left_of_another_version_is_not_used(api: Api, tmp_path: Path) -> None:

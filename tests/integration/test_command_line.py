@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from aioanalysis.api.events import HUB
+from aioanalysis.domain.exchange import Container, attempt_name
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.outcomes import JobError, Reason
 from aioanalysis.domain.states import State
@@ -96,6 +97,40 @@ async def test_results_reports_and_files_are_saved(api: Api, shell: Shell) -> No
     assert (await shell.run("files", job.id, "tables/summary.tsv", "-o", "-")).out == "a\tb\n1\t2\n"
     assert (await shell.run("files", job.id, "tables/summary.tsv")).code == 0
     assert (shell.folder / "summary.tsv").read_text() == "a\tb\n1\t2\n"
+
+
+async def test_the_package_of_an_earlier_attempt_is_saved(api: Api, shell: Shell) -> None:
+    job = await api.add_job(state=State.RUNNING, attempt=2)
+    name = attempt_name(f"{job.title}.{job.id}", 1, ".failed.zip")
+    await api.storage.write(Container.RESULTS, name, PACKAGE, metadata={"uid": job.uid, "attempt": "1"})
+    assert (await shell.run("result", job.id, "--attempt", "1")).code == 0
+    assert (shell.folder / name.rpartition("/")[2]).read_bytes() == PACKAGE
+    missing = await shell.run("result", job.id, "--attempt", "7")
+    assert (missing.code, "no package of attempt 7 was kept" in missing.err) == (1, True)
+
+
+async def test_a_link_needs_no_key(api: Api, shell: Shell) -> None:
+    job = await api.complete_job(PACKAGE)
+    file = (await shell.run("link", job.id, "tables/summary.tsv")).out.strip()
+    report = json.loads((await shell.run("link", job.id, "--to", "report", "--seconds", "60", "--json")).out)
+    for address, body in ((file, b"a\tb\n1\t2\n"), (report["link"], b"<h1>report</h1>")):
+        reply = await api.get(address.removeprefix(api.url), by=None)
+        assert (reply.status, reply.body) == (200, body)
+
+
+async def test_an_administrator_sees_figures_and_orphans(api: Api, shell: Shell) -> None:
+    job = await failed_job(api)
+    await api.storage.write(Container.RESULTS, "stranger", b"x")
+    root = {"AIOANALYSIS_KEY": api.keys["root"]}
+    told = (await shell.run("statistics", **root)).out
+    assert told.splitlines()[0] == "jobs     1: 1 failed"
+    assert {job.title, "records", job.submitter} <= set(told.split())
+    assert json.loads((await shell.run("statistics", "--json", **root)).out)["jobs"] == 1
+    assert (await shell.run("orphans", **root)).code == 0
+    assert (await shell.run("orphans", "--sweep", **root)).out == "removed  0 files, 0 bytes\n"
+    assert (await shell.run("orphans", "--reason", "expired", **root)).code == 2
+    refused = await shell.run("statistics")
+    assert (refused.code, "administrators" in refused.err) == (1, True)
 
 
 async def test_a_download_stopped_by_ctrl_c_goes_on_with_the_same_command(api: Api, shell: Shell) -> None:

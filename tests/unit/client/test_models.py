@@ -6,8 +6,12 @@ from typing import Any, get_type_hints
 
 import pytest
 
+from aioanalysis.api.attempts import KeptView
 from aioanalysis.api.frames import FrameSummary, FrameView
-from aioanalysis.api.methods import MethodView
+from aioanalysis.api.links import LinkView
+from aioanalysis.api.methods import LimitsView, MethodView
+from aioanalysis.api.orphans import HoldingView, OrphanList, OrphanView, ReasonView, SweepView
+from aioanalysis.api.packages import BlobView
 from aioanalysis.api.responses import (
     FramesView,
     HistoryView,
@@ -19,6 +23,15 @@ from aioanalysis.api.responses import (
 from aioanalysis.api.results import FileView
 from aioanalysis.api.runviews import AttemptView, ErrorView, UsageView, View
 from aioanalysis.api.signin import SessionView
+from aioanalysis.api.statistics import (
+    BucketView,
+    FailureView,
+    HeldMethodView,
+    LoadView,
+    Statistics,
+    WaitingView,
+)
+from aioanalysis.api.usage import RunUsage
 from aioanalysis.api.workers import WorkerView
 from aioanalysis.client import models
 from aioanalysis.domain.states import FINISHED, State
@@ -39,6 +52,22 @@ PAIRS = [
     (models.UsageJson, UsageView),
     (models.AttemptJson, AttemptView),
     (models.HistoryJson, HistoryView),
+    (models.LimitsJson, LimitsView),
+    (models.RunUsageJson, RunUsage),
+    (models.KeptJson, KeptView),
+    (models.LinkJson, LinkView),
+    (models.BlobJson, BlobView),
+    (models.OrphansJson, OrphanList),
+    (models.OrphanJson, OrphanView),
+    (models.HoldingJson, HoldingView),
+    (models.OrphanReasonJson, ReasonView),
+    (models.SweepJson, SweepView),
+    (models.StatisticsJson, Statistics),
+    (models.BucketJson, BucketView),
+    (models.WaitingJson, WaitingView),
+    (models.FailureJson, FailureView),
+    (models.LoadJson, LoadView),
+    (models.HeldMethodJson, HeldMethodView),
 ]
 
 

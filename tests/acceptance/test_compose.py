@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import shlex
+import subprocess
 import time
 import zipfile
 from collections.abc import Iterator
@@ -18,6 +21,7 @@ from tests.support.composechaos import restart
 from tests.support.composestack import Stack, composed, output
 from tests.support.flow import Flow, Restart, problems
 from tests.support.parts import require
+from tests.support.readme import README, blocks
 from tests.support.waiting import eventually
 
 OURS = ("api", "worker")
@@ -104,6 +108,40 @@ def test_the_image_says_what_it_is_and_of_which_version(stack: Stack) -> None:
     assert told["title"] == "aioanalysis"
     assert told["version"] == __version__ == stack.inside("api", "aioanalysis", "--version").split()[-1]
     assert told["licenses"] == "MIT"
+
+
+async def test_the_job_store_is_restored_by_the_commands_of_the_readme(stack: Stack, tmp_path: Path) -> None:
+    backup, restore = (
+        b for b in blocks(README.read_text(), "### Backup and restore") if "scripts/compose" in b
+    )
+    key = stack.run("exec", "-T", "api", "aioanalysis", "keys", "add", "eve").strip()
+    async with open_client(stack.server, key, patience=60) as client:
+        held = await client.submit("noop", recordset="records", hold=True)
+        typed(stack, backup, tmp_path)
+        after = await client.wait((await client.submit("noop", recordset="records"))["id"], timeout=60)
+        assert after["state"] == "complete"
+        typed(stack, restore, tmp_path)
+        await eventually(client.ready, within=60, every=0.5, what="the stack is ready")
+        assert {job["id"] for job in await client.jobs()} == {held["id"]}
+        assert after["id"] in json.loads(stack.inside("api", "aioanalysis", "rebuild", "--json"))["made"]
+        assert (await client.wait(after["id"], timeout=30))["state"] == "complete"
+        await client.action(held["id"], "unblock")
+        assert (await client.wait(held["id"], timeout=60))["state"] == "complete"
+
+
+def typed(stack: Stack, block: str, folder: Path) -> None:
+    """Type a block of the README into a shell in `folder`."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.replace("scripts/compose", shlex.quote(stack.script))],
+        cwd=folder,
+        env={**os.environ, **stack.environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 async def test_api_and_worker_restarted_under_jobs_end_in_order_and_lose_nothing(

@@ -53,6 +53,14 @@ class Condition:
     etag: str | None = None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Head:
+    """`size` bytes to stand before a body that they depend on; `make` gives them once it has ended."""
+
+    size: int
+    make: Callable[[], bytes]
+
+
 class BlobStream(Protocol):
     """A blob being read. `info` is known before the first byte (`info.size` is the whole blob's)."""
 
@@ -110,15 +118,17 @@ class PackageStorage(Protocol):
         name: str,
         body: bytes | AsyncIterator[bytes],
         *,
+        head: Head | None = None,
         metadata: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
         condition: Condition | None = None,
         lease: str | None = None,
     ) -> BlobInfo:
         """Write a whole blob; nothing is to be seen before all of it is there, nor when `body` raises.
 
-        Holds at most some 16 MiB. `metadata` may be a function, called when `body` has ended. Repeatable with
-        `bytes` only; raises `Contested` when `condition` does not hold or a lease stands in the way, at the
-        end of the body at the latest (a lost reply looks the same: read back).
+        Holds at most some 16 MiB. `metadata` may be a function, called when `body` has ended; so is the one
+        of `head`, whose bytes come first. Repeatable with `bytes` only; raises `Contested` when `condition`
+        does not hold or a lease stands in the way, at the end of the body at the latest (a lost reply looks
+        the same: read back).
         """
         ...
 

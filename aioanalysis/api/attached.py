@@ -22,9 +22,10 @@ from aioanalysis.api.context import CONTEXT, job_store_time
 from aioanalysis.api.problems import HttpProblem
 from aioanalysis.api.requests import JobRequest
 from aioanalysis.domain.job import Source
-from aioanalysis.domain.records import LineReader, Malformed, Truncated
+from aioanalysis.domain.records import Malformed, Truncated
 from aioanalysis.errors import AnalysisError, Invalid, TooLarge
 from aioanalysis.operations import NewJob
+from aioanalysis.recordlines import line_reader
 from aioanalysis.settings import Settings
 
 MULTIPART: Final = "multipart/form-data"
@@ -133,7 +134,7 @@ class Intake:
         self._compressed_max = settings.attached_max_bytes
         self._expanded_max = settings.attached_expanded_max_bytes
         self._ratio_max = settings.attached_ratio_max
-        self._reader = LineReader()
+        self._reader = line_reader()
         self._squeeze = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
         self._digest = hashlib.sha256()
         self._inflate: Any = None

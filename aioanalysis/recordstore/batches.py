@@ -6,8 +6,9 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from aioanalysis.domain.records import LineReader, Malformed, Truncated
+from aioanalysis.domain.records import Malformed, Truncated
 from aioanalysis.errors import AnalysisError, Unavailable
+from aioanalysis.recordlines import line_reader
 from aioanalysis.recordstore.replies import ERROR_KEYS
 
 IDS: Final = 5_000
@@ -63,7 +64,7 @@ class Page:
         self.processids: set[object] = set()
         self._batch = batch
         self._spoken = spoken
-        self._reader = LineReader()
+        self._reader = line_reader()
 
     def feed(self, chunk: bytes) -> bytes:
         return self._kept(self._reader.feed(chunk))

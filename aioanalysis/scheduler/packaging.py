@@ -36,7 +36,8 @@ class Packager:
     """Packages runs under one fencing number, at most `limit` at a time.
 
     `busy` are the runs admitted and not yet done: each has a reserved place in the queue. Records are written
-    to a spool file, checked and selected line by line, and sent from there: memory does not grow with them.
+    to a spool file, checked and selected line by line, and sent from there as they come: memory does not grow
+    with them, and nobody waits for a slow storage but the package itself.
     """
 
     def __init__(
@@ -107,21 +108,18 @@ class Packager:
 
     async def _upload(self, job: Job, frame: Frame) -> None:
         with self._spooled() as spool:
-            taken = Taken(spool)
             async with self._open(job, frame) as stream:
-                await take_records(stream, None if frame.part else job.selection, taken)
-            package = await self._write(job, frame, spool, taken.count)
+                package = await self._send(job, frame, stream, Taken(spool))
+        count = PackageMeta.from_metadata(package.metadata).records
         if self._packaged is not None:
             self._packaged()
         try:
-            await self._change(
-                job.id, frame.number, lambda now: _queued(now, frame, taken.count), event="queue"
-            )
+            await self._change(job.id, frame.number, lambda now: _queued(now, frame, count), event="queue")
         except Missing:
             await self._storage.delete(Container.QUEUE, package.name, etag=package.etag)
             log.info("package_withdrawn", stem=job.stem(frame), reason="the job has been removed")
         else:
-            log.info("run_packaged", stem=job.stem(frame), records=taken.count, attempt=frame.attempt)
+            log.info("run_packaged", stem=job.stem(frame), records=count, attempt=frame.attempt)
 
     async def _cut(self, job: Job, frame: Frame, split: Split) -> None:
         """Fetch the records of a job with `split` once, and make its frames of them."""
@@ -165,9 +163,23 @@ class Packager:
             async with self._records.open(job.source, key) as stream:
                 yield stream
 
-    async def _write(self, job: Job, frame: Frame, spool: IO[bytes], count: int) -> BlobInfo:
+    async def _send(self, job: Job, frame: Frame, stream: RecordStream, taken: Taken) -> BlobInfo:
+        """Take the records and upload their package at the same time; what fails ends both."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                selection = None if frame.part else job.selection
+                taking = group.create_task(
+                    take_records(stream, selection, taken), name=f"records of {job.stem(frame)}"
+                )
+                package = await self._write(job, frame, taken)
+                taking.cancel()  # not whole when the package had been there
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return package
+
+    async def _write(self, job: Job, frame: Frame, taken: Taken) -> BlobInfo:
         stem = job.stem(frame)
-        tar = Tar(stem, {**job.params, **frame.params}, spool, job.submitted_at)
+        tar = Tar(stem, {**job.params, **frame.params}, taken, job.submitted_at)
         meta = PackageMeta(
             uid=job.uid,
             attempt=frame.attempt,
@@ -175,15 +187,15 @@ class Packager:
             submitted_at=job.submitted_at,
             deadline=job.deadline,
             expires_at=job.expires_at,
-            records=count,
         )
         name = package_name(stem)
         try:
             return await self._storage.write(
                 Container.QUEUE,
                 name,
-                tar.chunks(),
-                metadata=lambda: replace(meta, sha256=tar.sha256).to_metadata(),
+                tar.body(),
+                head=tar.head,
+                metadata=lambda: replace(meta, records=taken.count, sha256=tar.sha256).to_metadata(),
                 condition=Condition(absent=True),
             )
         except Contested:
@@ -241,7 +253,7 @@ class Packager:
         log.warning("packaging_postponed", job_id=job.id, frame=frame.number, error=text, tries=tries)
 
 
-def _queued(now: Frame, packaged: Frame, count: int) -> Frame | None:
+def _queued(now: Frame, packaged: Frame, count: int | None) -> Frame | None:
     """The run after its upload; None if it has been put back meanwhile."""
     if now.attempt != packaged.attempt:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from array import array
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
@@ -32,20 +32,21 @@ class Cutter(Taken):
         super().__init__(spool)
         self._split = split
         self._lines: dict[str | None, array[int]] = {}
-        self._at = 0
 
-    def take(self, line: bytes, record: Mapping[str, Any]) -> None:
-        key = self._key(record)
-        if key not in self._lines and len(self._lines) == FRAMES_MAX:
-            raise JobFailure(Reason.RECORDS, f"the split makes more than {FRAMES_MAX:,} frames")
-        self._lines.setdefault(key, array("q")).extend((self._at, len(line)))
-        self._at += len(line)
-        super().take(line, record)
+    def take(self, records: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
+        at = self.size
+        for number, (line, record) in enumerate(records, start=self.count):
+            key = self._key(number, record)
+            if key not in self._lines and len(self._lines) == FRAMES_MAX:
+                raise JobFailure(Reason.RECORDS, f"the split makes more than {FRAMES_MAX:,} frames")
+            self._lines.setdefault(key, array("q")).extend((at, len(line)))
+            at += len(line)
+        super().take(records)
 
-    def _key(self, record: Mapping[str, Any]) -> str | None:
+    def _key(self, number: int, record: Mapping[str, Any]) -> str | None:
         """The value of the field, None where it is missing; or the number of the chunk."""
         if self._split.by is None:
-            return str(self.count // (self._split.records or 1))
+            return str(number // (self._split.records or 1))
         value = record.get(self._split.by)
         if isinstance(value, list):
             value = ",".join(str(item) for item in value)
@@ -59,8 +60,7 @@ class Cutter(Taken):
             start = target.tell()
             squeeze = zlib.compressobj(LEVEL, zlib.DEFLATED, GZIP)
             for at, length in _runs(lines):
-                self._spool.seek(at)
-                target.write(squeeze.compress(self._spool.read(length)))
+                target.write(squeeze.compress(self.read(at, length)))
             target.write(squeeze.flush())
             value = None if self._split.by is None else key
             parts.append(Part(start=start, end=target.tell(), records=len(lines) // 2, value=value))

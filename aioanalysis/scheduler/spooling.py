@@ -1,34 +1,71 @@
-"""Records on their way into a package: checked and selected into a spool file, then sent as a tar."""
+"""Records on their way into a package: checked and selected into a spool file, sent as a tar meanwhile."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import os
 import tarfile
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, Final
 
-from aioanalysis.aio import in_thread
+from aioanalysis.aio import finish, in_thread
 from aioanalysis.domain.exchange import PARAMS_MEMBER, RECORDS_MEMBER
 from aioanalysis.domain.outcomes import Reason
-from aioanalysis.domain.records import LineReader, Selection, Truncated
+from aioanalysis.domain.records import Selection, Truncated
 from aioanalysis.errors import JobFailure
-from aioanalysis.interfaces import RecordStream
+from aioanalysis.interfaces import Head, RecordStream
+from aioanalysis.recordlines import line_reader
 
 CHUNK: Final = 1024 * 1024
+HASHED_AT_ONCE: Final = 16 * CHUNK
 
 
 class Taken:
-    """What is done with each record line that is taken; `spool` receives it."""
+    """The records taken, in `spool`, whence `pieces` gives them while more come."""
 
     def __init__(self, spool: IO[bytes]) -> None:
         self._spool = spool
+        self._size = 0
+        self._whole = False
+        self._grown = asyncio.Event()
         self.count = 0
 
-    def take(self, line: bytes, record: Mapping[str, Any]) -> None:
-        self._spool.write(line)
-        self.count += 1
+    def take(self, records: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
+        """Add lines, each with its record; blocks."""
+        written = self._spool.write(b"".join([line for line, _ in records]))
+        self._spool.flush()
+        self._size += written
+        self.count += len(records)
+
+    def tell(self, *, whole: bool = False) -> None:
+        """Wake who follows; with `whole` nothing more will be taken."""
+        self._whole = self._whole or whole
+        self._grown.set()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """All bytes in order; waits for more until they are whole."""
+        at = 0
+        while True:
+            self._grown.clear()
+            if size := min(self._size - at, CHUNK):
+                yield await finish(in_thread(self.read, at, size), name="read spool")
+                at += size
+            elif self._whole:
+                return
+            else:
+                await self._grown.wait()
+
+    def read(self, start: int, size: int) -> bytes:
+        """Up to `size` bytes from `start`, wherever the file stands; blocks."""
+        return os.pread(self._spool.fileno(), size, start)
+
+    @property
+    def size(self) -> int:
+        """The bytes of all records so far."""
+        return self._size
 
 
 async def take_records(stream: RecordStream, selection: Selection | None, taken: Taken) -> None:
@@ -37,63 +74,72 @@ async def take_records(stream: RecordStream, selection: Selection | None, taken:
     Raises `Malformed`, `Truncated` (also when fewer came than were announced), `Unavailable`, and
     `JobFailure` when none is left.
     """
-    reader = LineReader()
-    read = 0
+    reader = line_reader()
 
     def keep(chunk: bytes | None) -> int:
-        came = 0
-        for line, record in reader.close() if chunk is None else reader.feed(chunk):
-            came += 1
-            if selection is None or selection.takes(record):
-                taken.take(line, record)
-        return came
+        came = list(reader.close() if chunk is None else reader.feed(chunk))
+        taken.take(came if selection is None else [pair for pair in came if selection.takes(pair[1])])
+        return len(came)
 
+    read = 0
     async for chunk in stream.chunks():
-        read += await in_thread(keep, chunk)
-    read += await in_thread(keep, None)
+        read += await finish(in_thread(keep, chunk), name="take records")
+        taken.tell()
+    read += await finish(in_thread(keep, None), name="take records")
     if stream.announced is not None and read < stream.announced:
         raise Truncated(f"the record store announced {stream.announced} records and sent {read}")
     if taken.count == 0:
         selected = f" of {read} after the selection" if selection else ""
         raise JobFailure(Reason.RECORDS, f"there are no records{selected}")
+    taken.tell(whole=True)
 
 
 class Tar:
-    """The package as a stream: `<stem>/params.json`, then `<stem>/records.jsonl` from the spool file."""
+    """The package: `<stem>/params.json`, then `<stem>/records.jsonl`, sent while the records come.
 
-    def __init__(self, stem: str, params: Mapping[str, Any], spool: IO[bytes], at: datetime) -> None:
+    `head` is all that stands before the records: their header says how many bytes they have. So the SHA-256
+    can only be begun when they are whole; they are read once more for it.
+    """
+
+    def __init__(self, stem: str, params: Mapping[str, Any], taken: Taken, at: datetime) -> None:
         self._stem = stem
         self._params = json.dumps(params, ensure_ascii=False, allow_nan=False).encode()
-        self._spool = spool
+        self._taken = taken
         self._mtime = int(at.timestamp())
-        self._sha256 = hashlib.sha256()
+        self._sha256 = ""
+        self.head = Head(size=len(self._front()), make=self._front)
 
     @property
     def sha256(self) -> str:
-        """Of all that `chunks` has given."""
-        return self._sha256.hexdigest()
+        """Of the whole tar, once `body` has ended."""
+        return self._sha256
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        size = self._spool.seek(0, 2)
-        self._spool.seek(0)
+    async def body(self) -> AsyncIterator[bytes]:
+        """The records, and what closes the tar."""
+        async for piece in self._taken.pieces():
+            yield piece
+        end = _padding(self._taken.size) + bytes(2 * tarfile.BLOCKSIZE)
+        yield end
+        sha256 = hashlib.sha256(self._front())
+
+        def update(start: int) -> None:
+            for at in range(start, start + HASHED_AT_ONCE, CHUNK):
+                sha256.update(self._taken.read(at, CHUNK))
+
+        for start in range(0, self._taken.size, HASHED_AT_ONCE):
+            await finish(in_thread(update, start), name="hash package")
+        sha256.update(end)
+        self._sha256 = sha256.hexdigest()
+
+    def _front(self) -> bytes:
         params = self._header(PARAMS_MEMBER, len(self._params)) + self._params + _padding(len(self._params))
-        yield self._hashed(params + self._header(RECORDS_MEMBER, size))
-        while chunk := await in_thread(self._read):
-            yield chunk
-        yield self._hashed(_padding(size) + bytes(2 * tarfile.BLOCKSIZE))
-
-    def _read(self) -> bytes:
-        return self._hashed(self._spool.read(CHUNK))
-
-    def _hashed(self, data: bytes) -> bytes:
-        self._sha256.update(data)
-        return data
+        return params + self._header(RECORDS_MEMBER, self._taken.size)
 
     def _header(self, member: str, size: int) -> bytes:
         info = tarfile.TarInfo(f"{self._stem}/{member}")
         info.size = size
         info.mtime = self._mtime
-        return info.tobuf(format=tarfile.PAX_FORMAT)
+        return info.tobuf(format=tarfile.GNU_FORMAT)  # one block, whatever the size
 
 
 def _padding(size: int) -> bytes:

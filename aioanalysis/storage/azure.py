@@ -19,7 +19,7 @@ from azure.storage.blob.aio import BlobClient, BlobLeaseClient
 
 from aioanalysis.domain.exchange import Container
 from aioanalysis.errors import AnalysisError, Contested, Invalid, Misconfigured, Missing, Unavailable
-from aioanalysis.interfaces import BlobInfo, BlobPage, BlobStream, Condition, LeaseState
+from aioanalysis.interfaces import BlobInfo, BlobPage, BlobStream, Condition, Head, LeaseState
 from aioanalysis.settings import Settings
 from aioanalysis.storage.azure_account import Account, open_account
 from aioanalysis.storage.azure_faults import faults
@@ -170,6 +170,7 @@ class AzureStorage:
         name: str,
         body: bytes | AsyncIterator[bytes],
         *,
+        head: Head | None = None,
         metadata: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
         condition: Condition | None = None,
         lease: str | None = None,
@@ -188,7 +189,7 @@ class AzureStorage:
 
         upload = Upload(blob, {**_conditions(condition), "lease": lease}, lease, check)
         async with aclosing(pieces(body)) as whole:
-            reply = await upload.run(whole, complete)
+            reply = await upload.run(whole, head, complete)
         return BlobInfo(
             name=name,
             size=upload.size,

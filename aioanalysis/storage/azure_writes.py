@@ -2,6 +2,7 @@
 
 Blocks have random ids, so two uploads of one blob never mix; the one that commits first makes the other's
 blocks invalid. What was staged and never committed is not to be seen, and Azure drops it after a week.
+A head is staged last and committed first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from azure.storage.blob import BlobBlock
 from azure.storage.blob.aio import BlobClient
 
 from aioanalysis.errors import Contested
+from aioanalysis.interfaces import Head
 from aioanalysis.storage.azure_faults import faults
+from aioanalysis.storage.bodies import made
 
 BLOCK_BYTES: Final = 8 * 1024 * 1024
 BLOCKS_HELD: Final = 2
@@ -40,8 +43,11 @@ class Upload:
         self._staging: set[asyncio.Task[None]] = set()
         self.size = 0
 
-    async def run(self, body: AsyncIterator[bytes], metadata: Callable[[], dict[str, str]]) -> dict[str, Any]:
-        """Send `body`, then what `metadata` says; return Azure's reply to the request that made the blob."""
+    async def run(
+        self, body: AsyncIterator[bytes], head: Head | None, metadata: Callable[[], dict[str, str]]
+    ) -> dict[str, Any]:
+        """Send `body`, `head`, then what `metadata` says; return Azure's reply to what made the blob."""
+        self.size = head.size if head is not None else 0
         try:
             async with aclosing(_blocks(body)) as blocks:
                 async for block in blocks:
@@ -49,10 +55,12 @@ class Upload:
                     if not self._ids:
                         if self.size <= ONE_PUT_BYTES:
                             with suppress(Contested):
-                                return await self._put(block.getvalue(), metadata())
+                                return await self._put(made(head) + block.getvalue(), metadata())
                             # Azurite takes what an upload that broke off has staged for the blob itself.
                         await self._check()
                     await self._stage(block)
+            if head is not None:
+                await self._stage(BytesIO(made(head)), place=0)
             await self._settle(0)
         finally:
             await self._abandon()
@@ -63,9 +71,9 @@ class Upload:
             async with asyncio.timeout(REQUEST_SECONDS):
                 return await self._blob.upload_blob(data, overwrite=True, metadata=metadata, **self._terms)
 
-    async def _stage(self, block: BytesIO) -> None:
+    async def _stage(self, block: BytesIO, *, place: int | None = None) -> None:
         block_id = uuid.uuid4().hex
-        self._ids.append(block_id)
+        self._ids.insert(len(self._ids) if place is None else place, block_id)
         task = asyncio.create_task(
             self._send(block_id, block), name=f"{self._subject}, block {len(self._ids)}"
         )

@@ -13,9 +13,9 @@ from typing import Final, ParamSpec, TypeVar
 from aioanalysis.aio import finish, in_thread
 from aioanalysis.domain.exchange import Container
 from aioanalysis.errors import AnalysisError, Invalid, Misconfigured, Unavailable
-from aioanalysis.interfaces import BlobInfo, BlobPage, BlobStream, Condition
+from aioanalysis.interfaces import BlobInfo, BlobPage, BlobStream, Condition, Head
 from aioanalysis.settings import PREFIX, Settings
-from aioanalysis.storage.bodies import pieces
+from aioanalysis.storage.bodies import made, pieces
 from aioanalysis.storage.files import Reading, Spool
 from aioanalysis.storage.names import check_lease, check_metadata, check_name
 from aioanalysis.storage.tree import Target, Tree
@@ -130,6 +130,7 @@ class DirectoryStorage:
         name: str,
         body: bytes | AsyncIterator[bytes],
         *,
+        head: Head | None = None,
         metadata: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
         condition: Condition | None = None,
         lease: str | None = None,
@@ -141,7 +142,7 @@ class DirectoryStorage:
         await _blocking(tree.check_write, name, condition, lease)
         spool = tree.spool()
         try:
-            await _fill(spool, body)
+            await _fill(spool, body, head)
             said = check_metadata(metadata() if callable(metadata) else metadata)
             target = Target(name=name, metadata=said, condition=condition, lease=lease)
             return await _blocking(tree.write, spool, target)
@@ -202,7 +203,9 @@ class _FileStream:
             yield piece
 
 
-async def _fill(spool: Spool, body: bytes | AsyncIterator[bytes]) -> None:
+async def _fill(spool: Spool, body: bytes | AsyncIterator[bytes], head: Head | None) -> None:
+    if head is not None:
+        await _blocking(spool.reserve, head.size)
     buffer = bytearray()
     async with aclosing(pieces(body)) as whole:
         async for piece in whole:
@@ -211,6 +214,8 @@ async def _fill(spool: Spool, body: bytes | AsyncIterator[bytes]) -> None:
                 await _blocking(spool.append, buffer)
                 buffer = bytearray()
     await _blocking(spool.append, buffer)
+    if head is not None:
+        await _blocking(spool.begin, made(head))
 
 
 async def _blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

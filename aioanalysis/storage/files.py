@@ -29,11 +29,22 @@ class Spool:
         self._file: FileIO | None = None
 
     def append(self, data: bytes | bytearray) -> None:
+        file, view = self._opened(), memoryview(data)
+        while view:
+            view = view[file.write(view) :]
+
+    def reserve(self, size: int) -> None:
+        """Leave `size` bytes empty at the front, for `begin` to fill."""
+        self._opened().seek(size)
+
+    def begin(self, data: bytes) -> None:
+        self._opened().seek(0)
+        self.append(data)
+
+    def _opened(self) -> FileIO:
         if self._file is None:
             self._file = FileIO(self.path, "xb")
-        view = memoryview(data)
-        while view:
-            view = view[self._file.write(view) :]
+        return self._file
 
     def close(self, *, flush: bool = False) -> None:
         """Close it; with `flush` it is on the disk when this returns."""

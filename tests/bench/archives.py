@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -37,10 +38,13 @@ async def packaging(bench: Bench) -> AsyncIterator[Finding]:
         async def package() -> None:
             with TemporaryFile(dir=folder) as spool:
                 taken = Taken(spool)
-                async with records.open(Source(kind="recordset", value="DS"), "") as stream:
-                    await take_records(stream, None, taken)
-                tar = Tar("noop.aaaaaaaa", {}, spool, datetime.now(UTC))
-                await storage.write(Container.QUEUE, "noop.aaaaaaaa.tar", tar.chunks())
+                tar = Tar("noop.aaaaaaaa", {}, taken, datetime.now(UTC))
+                async with (
+                    records.open(Source(kind="recordset", value="DS"), "") as stream,
+                    asyncio.TaskGroup() as group,
+                ):
+                    group.create_task(take_records(stream, None, taken))
+                    await storage.write(Container.QUEUE, "noop.aaaaaaaa.tar", tar.body(), head=tar.head)
 
         async def upload() -> None:
             with (folder / "DS.jsonl").open("rb") as file:

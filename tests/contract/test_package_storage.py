@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from aioanalysis.errors import Contested, Invalid
-from aioanalysis.interfaces import BlobInfo, Condition, ExchangeStorage, LeaseState
+from aioanalysis.interfaces import BlobInfo, Condition, ExchangeStorage, Head, LeaseState
 from tests.support.storages import (
     ABSENT,
     MIB,
@@ -91,6 +91,43 @@ async def test_metadata_may_be_told_when_the_body_has_ended(storage: ExchangeSto
 
         assert written.metadata == {"sha256": digest.hexdigest()}
         assert await storage.stat(QUEUE, "a") == written
+
+
+@pytest.mark.parametrize("size", [0, 10, MIB - 5, MIB, 9 * MIB])
+async def test_a_head_made_when_the_body_has_ended_comes_first(storage: ExchangeStorage, size: int) -> None:
+    data, passed = block(size, size), 0
+
+    async def counted() -> AsyncIterator[bytes]:
+        nonlocal passed
+        for start in range(0, size, 700_001):
+            piece = data[start : start + 700_001]
+            passed += len(piece)
+            yield piece
+
+    head = Head(size=8, make=lambda: f"{passed:08}".encode())
+    written = await storage.write(
+        QUEUE, "a", counted(), head=head, metadata=lambda: {"n": str(passed)}, condition=ABSENT
+    )
+
+    assert await read(storage, QUEUE, "a") == f"{size:08}".encode() + data
+    assert written.size == size + 8
+    assert written.metadata == {"n": str(size)}
+    assert await storage.stat(QUEUE, "a") == written
+    with pytest.raises(Contested):
+        await storage.write(QUEUE, "a", counted(), head=head, condition=ABSENT)
+
+
+@pytest.mark.parametrize("blocks", [0, 9])
+async def test_a_head_that_cannot_be_made_leaves_nothing(storage: ExchangeStorage, blocks: int) -> None:
+    def fails() -> bytes:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await storage.write(QUEUE, "a", body(blocks), head=Head(size=8, make=fails))
+    with pytest.raises(ValueError, match="9 bytes, not 8"):
+        await storage.write(QUEUE, "a", body(blocks), head=Head(size=8, make=lambda: bytes(9)))
+
+    assert await storage.stat(QUEUE, "a") is None
 
 
 async def test_a_large_body_streams_through_little_memory(storage: ExchangeStorage) -> None:

@@ -185,6 +185,20 @@ async def test_a_job_goes_from_waiting_to_complete_by_what_storage_shows(world: 
     assert sorted(await world.left()) == [f"noop.{job.id}.metadata.json", f"noop.{job.id}.zip"]
 
 
+@pytest.mark.parametrize("mine", [True, False])
+async def test_a_package_that_another_scheduler_was_quicker_with_is_the_jobs_if_it_is_of_its_run(
+    world: World, mine: bool
+) -> None:
+    job = await world.submit()
+    meta = PackageMeta(uid=job.uid if mine else str(uuid4()), attempt=1, records=7)
+    await world.storage.write(Container.QUEUE, package_name(job.name), b"theirs", metadata=meta.to_metadata())
+    world.packager.admit(job, None)
+    await eventually(lambda: not world.packager.busy, within=10)
+    found = await world.job(job)
+    assert found.state is (State.QUEUED if mine else State.WAITING)
+    assert found.packaged_count == (7 if mine else None)
+
+
 async def test_every_unfinished_job_is_stamped_by_every_pass_and_a_complete_one_is_not(world: World) -> None:
     job = await world.submit()
     for _ in range(2):

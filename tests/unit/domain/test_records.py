@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,13 +12,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aioanalysis.domain.records import BOM, LineReader, Malformed, Selection, Truncated
+from aioanalysis.recordlines import quick
 
 Read = tuple[list[tuple[bytes, dict[str, Any]]], tuple[type[Exception], str] | None, int]
 
 
-def read(chunks: list[bytes], max_line_bytes: int = 100) -> Read:
+def read(
+    chunks: list[bytes], max_line_bytes: int = 100, *, quick: Callable[[bytes], Any] | None = None
+) -> Read:
     """All pairs, the error that ended it, and the number of the last line."""
-    reader = LineReader(max_line_bytes)
+    reader = LineReader(max_line_bytes, quick=quick)
     pairs: list[tuple[bytes, dict[str, Any]]] = []
     try:
         for chunk in chunks:
@@ -79,6 +83,38 @@ def test_records_come_back_as_they_were_written(values: list[dict[str, Any]], pl
     assert error is None
     assert pairs == list(zip(written, values, strict=True))
     assert count == len(values)
+
+
+@given(data=document, places=st.lists(st.integers(0, 10_000), max_size=8))
+def test_a_quick_parser_changes_nothing_but_the_time(data: bytes, places: list[int]):
+    assert read(cut(data, places), quick=quick) == read([data])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "NaN",
+        "-Infinity",
+        '"\\ud800"',
+        "1e400",
+        "1" * 4_300,
+        "1" * 4_301,
+        "18446744073709551616",
+        "-0",
+        "01",
+        "1.5e3",
+        "0.12345678901234567890",
+        '"a\tb"',
+        '"\\ud83d\\ude00"',
+        '"\x7f"',
+        "1,",
+        '1,"a":2',
+        "[" * 300 + "]" * 300,
+    ],
+)
+def test_a_quick_parser_takes_and_refuses_what_the_exact_one_does(value: str):
+    data = f'{{"a":{value}}}\n'.encode()
+    assert read([data], 10_000, quick=quick) == read([data], 10_000)
 
 
 def test_byte_order_mark_carriage_returns_and_blank_lines_do_not_count():

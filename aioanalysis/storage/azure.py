@@ -1,7 +1,8 @@
 """Package storage in Azure Blob: the real one.
 
-Lists, small writes, copies, leases and deletes go through the SDK, downloads do not (`azure_reads`). Every
-conflict may be our own lost reply, resent by SDK or HTTP client: it is raised, and the caller reads back.
+Small writes, copies, leases, deletes and lists that tell more than names go through the SDK, downloads
+(`azure_reads`) and lists of names (`azure_lists`) do not. Every conflict may be our own lost reply, resent by
+SDK or HTTP client: it is raised, and the caller reads back.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from aioanalysis.interfaces import BlobInfo, BlobPage, BlobStream, Condition, He
 from aioanalysis.settings import Settings
 from aioanalysis.storage.azure_account import Account, open_account
 from aioanalysis.storage.azure_faults import faults
+from aioanalysis.storage.azure_lists import list_names
 from aioanalysis.storage.azure_reads import Download, lease_state, open_session
 from aioanalysis.storage.azure_writes import Upload
 from aioanalysis.storage.bodies import pieces
@@ -30,8 +32,7 @@ from aioanalysis.storage.names import check_condition, check_lease, check_metada
 
 CHECK_SECONDS: Final = 5.0
 COPY_POLL_SECONDS: Final = 0.25
-NAMES_A_PAGE: Final = 1000  # a page is parsed in one go: keep the loop free
-BLOBS_A_PAGE: Final = 200
+BLOBS_A_PAGE: Final = 200  # a page is parsed in one go: keep the loop free
 
 
 @asynccontextmanager
@@ -98,10 +99,8 @@ class AzureStorage:
 
     async def names(self, container: Container, prefix: str = "") -> AsyncIterator[str]:
         client = self._account.container(self._containers[container])
-        with faults(f"listing {client.container_name}"):
-            async for name in client.list_blob_names(
-                name_starts_with=prefix or None, results_per_page=NAMES_A_PAGE
-            ):
+        async with aclosing(list_names(self._session, self._account, client, prefix)) as names:
+            async for name in names:
                 yield name
 
     async def list(

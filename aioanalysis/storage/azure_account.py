@@ -9,7 +9,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from azure.storage.blob import BlobSasPermissions, generate_blob_sas
+from azure.storage.blob import (
+    BlobSasPermissions,
+    ContainerSasPermissions,
+    generate_blob_sas,
+    generate_container_sas,
+)
 from azure.storage.blob.aio import BlobClient, BlobServiceClient, ContainerClient
 
 from aioanalysis.errors import Misconfigured
@@ -58,8 +63,21 @@ class Account:
         )
         return f"{blob.url}?{signature}"
 
+    def listable_url(self, container: ContainerClient) -> str:
+        """The container's URL, likewise signed for listing."""
+        if self._key is None:
+            return str(container.url)
+        signature = generate_container_sas(
+            self._name,
+            container.container_name,
+            account_key=self._key,
+            permission=ContainerSasPermissions(list=True),
+            expiry=datetime.now(UTC) + SIGNED_FOR,
+        )
+        return f"{container.url}?{signature}"
+
     async def read_headers(self) -> dict[str, str]:
-        """What a request on `readable_url` must carry."""
+        """What a request on `readable_url` or `listable_url` must carry."""
         headers = {"x-ms-version": str(self._service.api_version), "Accept-Encoding": "identity"}
         if self._credential is not None:
             token = await self._credential.get_token(SCOPE)

@@ -4,79 +4,52 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from itertools import islice
 
-import aiohttp
-from azure.storage.blob import ContainerSasPermissions, generate_container_sas
-from azure.storage.blob.aio import BlobServiceClient
+from azure.storage.blob.aio import BlobServiceClient, ContainerClient
 from cryptography.fernet import Fernet
 from redis.asyncio import Redis
 
 from aioanalysis.aio import Tasks
-from aioanalysis.domain.exchange import Ending, PackageMeta, package_name, result_name, sidecar_name
-from aioanalysis.domain.job import Job
+from aioanalysis.domain.exchange import Container, PackageMeta, package_name
 from aioanalysis.domain.states import State
+from aioanalysis.interfaces import ExchangeStorage
 from aioanalysis.scheduler.passes import Passes
-from aioanalysis.settings import Settings, load
+from aioanalysis.settings import load
 from aioanalysis.wiring import open_service
 from tests.bench.measuring import KIB, Bench, Finding, alternated, resident_bytes
+from tests.bench.population import QUEUED, multiply_blob, result_names, store_jobs, unfinished_jobs
 from tests.support.jobs import make_job
 from tests.support.servers import Azurite
 
-QUEUED = 10
-AT_ONCE = 32
+OLD = 100_000
 
 
 async def measure(bench: Bench) -> AsyncIterator[Finding]:
     sizes = bench.pick((1_000, 5_000), (1_000, 10_000, 100_000))
     whole: dict[int, float] = {}
     async with AsyncExitStack() as stack:
+        crowd = await stack.enter_async_context(crowded(bench))
         for size in sizes:
-            crowd = await stack.enter_async_context(crowded(bench, jobs=size, results=size))
-            rounds = 3 if size > 10_000 else bench.rounds
-            gc.collect()
-            before = resident_bytes()
-            await crowd.passes.run(full=True)
-            gc.collect()
-            grown = resident_bytes() - before
+            await crowd.grow(size)
+            held = await crowd.first_pass()
             found = await alternated(
-                rounds,
+                3 if size > 10_000 else bench.rounds,
                 listing=crowd.list_names,
-                full=lambda crowd=crowd: crowd.passes.run(full=True),  # type: ignore[misc]
-                watch=lambda crowd=crowd: crowd.passes.run(full=False),  # type: ignore[misc]
+                full=lambda: crowd.passes.run(full=True),
+                watch=lambda: crowd.passes.run(full=False),
             )
             whole[size] = min(found["full"])
-            yield Finding(
-                goal="P6",
-                what=f"full pass over {size:,} unfinished jobs and results",
-                unit="s",
-                ours=found["full"],
-                limit=found["listing"],
-                most=1.5,
-            )
-            yield Finding(
-                goal="P6",
-                what=f"watch pass over {size:,}, {QUEUED} of them live",
-                unit="s",
-                ours=found["watch"],
-                by="value",
-            )
-            yield Finding(
-                goal="P6",
-                what=f"memory a job, {size:,}",
-                unit="KiB",
-                ours=[grown / size / KIB],
-                by="value",
-                most=2,
-            )
+            for finding in _of_size(size, found, held):
+                yield finding
         yield Finding(
             goal="P6",
             what="memory of Redis a job",
             unit="KiB",
-            ours=[crowd.redis_bytes / sizes[-1] / KIB],
+            ours=[await crowd.redis_bytes() / sizes[-1] / KIB],
             by="value",
         )
         yield Finding(
@@ -86,23 +59,59 @@ async def measure(bench: Bench) -> AsyncIterator[Finding]:
             ours=[whole[sizes[-1]] / sizes[-1] * 1e6],
             limit=[whole[sizes[0]] / sizes[0] * 1e6],
         )
-        few = await stack.enter_async_context(crowded(bench, jobs=1_000, results=1_000))
-        many = await stack.enter_async_context(
-            crowded(bench, jobs=1_000, results=0, containers=crowd.containers)
-        )
-        found = await alternated(
+    async for finding in _beside_old_results(bench):
+        yield finding
+
+
+def _of_size(size: int, found: Mapping[str, Sequence[float]], held: float) -> Iterator[Finding]:
+    yield Finding(
+        goal="P6",
+        what=f"full pass over {size:,} unfinished jobs and results",
+        unit="s",
+        ours=found["full"],
+        limit=found["listing"],
+        most=1.5,
+    )
+    yield Finding(
+        goal="P6",
+        what=f"watch pass over {size:,}, {QUEUED} of them live",
+        unit="s",
+        ours=found["watch"],
+        by="value",
+    )
+    yield Finding(
+        goal="P6", what=f"memory a job, {size:,}", unit="KiB", ours=[held / size / KIB], by="value", most=2
+    )
+
+
+async def _beside_old_results(bench: Bench) -> AsyncIterator[Finding]:
+    """1,000 jobs, with as many results and then with 100 times as many that nobody took away."""
+    async with crowded(bench) as crowd:
+        await crowd.grow(1_000)
+        await crowd.first_pass()
+        few = await alternated(bench.rounds, watch=lambda: crowd.passes.run(full=False))
+        old = (make_job(state=State.COMPLETE, title="old") for _ in range(OLD // 2))
+        crowd.add_results([name for job in old for name in result_names(job)])
+        many = await alternated(
             bench.rounds,
-            many=lambda: many.passes.run(full=False),
-            few=lambda: few.passes.run(full=False),
+            watch=lambda: crowd.passes.run(full=False),
+            full=lambda: crowd.passes.run(full=True),
         )
-        yield Finding(
-            goal="P6",
-            what=f"watch pass over 1,000 with {sizes[-1]:,} old results, to the same with 1,000",
-            unit="s",
-            ours=found["many"],
-            limit=found["few"],
-            most=1.5,
-        )
+    yield Finding(
+        goal="P6",
+        what=f"watch pass over 1,000 with {OLD:,} old results, to the same with 1,000",
+        unit="s",
+        ours=many["watch"],
+        limit=few["watch"],
+        most=1.5,
+    )
+    yield Finding(
+        goal="P6",
+        what=f"full pass over 1,000 with {OLD:,} old results",
+        unit="s",
+        ours=many["full"],
+        by="value",
+    )
 
 
 @dataclass
@@ -116,110 +125,101 @@ class Office:
         await asyncio.Event().wait()
 
 
-@dataclass(kw_only=True)
-class Crowd:
-    """A scheduler over many unfinished jobs of which nothing is to be done."""
-
-    passes: Passes
-    containers: tuple[str, str]
-    list_names: Callable[[], Awaitable[None]]
-    redis_bytes: int
-
-
 @asynccontextmanager
-async def crowded(
-    bench: Bench, *, jobs: int, results: int, containers: tuple[str, str] | None = None
-) -> AsyncIterator[Crowd]:
-    """`jobs` unfinished ones: 10 queued, of the others half waiting, half failed with their packages."""
-    azurite, name = bench.azurite(), bench.fresh("crowd")
-    made = containers or (f"{name}-queue", f"{name}-results")
+async def crowded(bench: Bench) -> AsyncIterator[Crowd]:
+    """A crowd of nobody yet, in storage and a job store of its own."""
+    azurite, redis = bench.azurite(), bench.redis()
+    name = bench.fresh("crowd")
+    queue, results = f"{name}-queue", f"{name}-results"
     settings = load(
-        redis_url=bench.redis().url,
+        redis_url=redis.url,
         redis_prefix=f"{name}:",
         system_token="a-token",
         job_key_secret=Fernet.generate_key().decode(),
         azure_connection_string=azurite.connection_string,
-        queue_container=made[0],
-        results_container=made[1],
+        queue_container=queue,
+        results_container=results,
         records_directory=bench.new_folder("records"),
         data_dir=bench.new_folder("data"),
     )
-    population = _population(jobs)
     async with (
         open_service(settings) as service,
         Tasks() as tasks,
         BlobServiceClient.from_connection_string(azurite.connection_string) as client,
+        Redis.from_url(redis.url) as store,
     ):
-        store = service.operations.jobs
-        used = await _redis_bytes(settings)
-        for start in range(0, jobs, 500):
-            await asyncio.gather(
-                *(store.create(job, "a-submitters-key") for job in population[start : start + 500])
-            )
-        held = await _redis_bytes(settings) - used
-        if containers is None:
-            for container in made:
-                await client.create_container(container)
-            await _fill(azurite, made[1], _result_names(population, results), {})
-        for job in population[:QUEUED]:
-            meta = PackageMeta(uid=job.uid, attempt=1, owner=job.submitter).to_metadata()
-            await _fill(azurite, made[0], [package_name(job.name)], meta)
-
-        async def list_names() -> None:
-            for container in made:
-                async for _ in client.get_container_client(container).list_blob_names():
-                    pass
-
-        passes = service.scheduler.passes(Office(), tasks)
-        yield Crowd(passes=passes, containers=made, list_names=list_names, redis_bytes=held)
-
-
-async def _redis_bytes(settings: Settings) -> int:
-    assert settings.redis_url is not None
-    async with Redis.from_url(settings.redis_url.get_secret_value()) as client:
-        return int((await client.info("memory"))["used_memory"])
-
-
-def _population(count: int) -> list[Job]:
-    start = datetime.now(UTC) - timedelta(hours=1)
-    states = [State.QUEUED] * QUEUED
-    states += [State.WAITING if n % 2 else State.FAILED for n in range(count - QUEUED)]
-    return [
-        make_job(
-            state=state,
-            submitter=f"user-{n % 50}",
-            submitted_at=start + timedelta(milliseconds=n),
-            deadline=start + timedelta(days=1),
+        for container in (queue, results):
+            await client.create_container(container)
+        crowd = Crowd(
+            azurite=azurite,
+            storage=service.operations.storage,
+            containers=[client.get_container_client(container) for container in (queue, results)],
+            store=store,
+            prefix=f"{name}:",
+            passes=service.scheduler.passes(Office(), tasks),
         )
-        for n, state in enumerate(states)
-    ]
+        await crowd.passes.run(full=True)  # what is imported with it is not a job's
+        await crowd.begin()
+        yield crowd
 
 
-def _result_names(jobs: Sequence[Job], count: int) -> list[str]:
-    names: list[str] = []
-    for job in jobs:
-        if job.state is State.FAILED and len(names) < count:
-            names += [result_name(job.name, Ending.FAILED), sidecar_name(job.name, Ending.FAILED)]
-    return names
+class Crowd:
+    """A scheduler over many unfinished jobs of which nothing is to be done, and what they take."""
 
+    def __init__(
+        self,
+        *,
+        azurite: Azurite,
+        storage: ExchangeStorage,
+        containers: Sequence[ContainerClient],
+        store: Redis,
+        prefix: str,
+        passes: Passes,
+    ) -> None:
+        self.passes = passes
+        self._azurite = azurite
+        self._storage = storage
+        self._containers = containers
+        self._store = store
+        self._prefix = prefix
+        self._people = unfinished_jobs()
+        self._count = 0
+        self._redis_before = self._resident_before = 0
 
-async def _fill(azurite: Azurite, container: str, names: Sequence[str], metadata: dict[str, str]) -> None:
-    """Make small blobs of these names, many at once, past the SDK."""
-    sas = generate_container_sas(
-        azurite.account,
-        container,
-        account_key=azurite.key,
-        permission=ContainerSasPermissions(write=True, create=True),
-        expiry=datetime.now(UTC) + timedelta(hours=1),
-    )
-    headers = {"x-ms-blob-type": "BlockBlob", **{f"x-ms-meta-{k}": v for k, v in metadata.items()}}
-    pending = iter(names)
+    async def begin(self) -> None:
+        """Take what is used now for what is used without jobs."""
+        gc.collect()
+        self._resident_before = resident_bytes()
+        self._redis_before = await self._used()
 
-    async def put(session: aiohttp.ClientSession) -> None:
-        for name in pending:
-            url = f"{azurite.endpoint}/{container}/{name}?{sas}"
-            async with session.put(url, data=b"{}", headers=headers) as answer:
-                answer.raise_for_status()
+    async def grow(self, size: int) -> None:
+        """Make it `size` jobs, a failed one with its package, a queued one with its own."""
+        new = list(islice(self._people, size - self._count))
+        self._count = size
+        await store_jobs(self._store, self._prefix, new)
+        for job in new:
+            if job.state is State.QUEUED:
+                meta = PackageMeta(uid=job.uid, attempt=1, owner=job.submitter).to_metadata()
+                await self._storage.write(Container.QUEUE, package_name(job.name), b"{}", metadata=meta)
+        self.add_results([name for job in new if job.state is State.FAILED for name in result_names(job)])
 
-    async with aiohttp.ClientSession() as session:
-        await asyncio.gather(*(put(session) for _ in range(AT_ONCE)))
+    def add_results(self, names: Sequence[str]) -> None:
+        multiply_blob(self._azurite, self._containers[1].container_name, names)
+
+    async def first_pass(self) -> int:
+        """The bytes that the process holds more than before there were jobs, after a pass that reads them."""
+        await self.passes.run(full=True)
+        gc.collect()
+        return resident_bytes() - self._resident_before
+
+    async def list_names(self) -> None:
+        for container in self._containers:
+            async for _ in container.list_blob_names():
+                pass
+
+    async def redis_bytes(self) -> int:
+        """What the jobs take in Redis."""
+        return await self._used() - self._redis_before
+
+    async def _used(self) -> int:
+        return int((await self._store.info("memory"))["used_memory"])

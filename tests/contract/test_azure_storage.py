@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import aclosing
 from typing import Any
 
 import aiohttp
@@ -455,3 +456,30 @@ async def test_a_place_that_the_account_does_not_know_is_the_callers_fault(
         await storage.page(RESULTS, limit=5, place="made-up")
     with proxy.answer("comp=list", reply=refusal), pytest.raises(SystemFault):
         await storage.page(RESULTS, limit=5)
+
+
+async def test_a_list_of_names_that_breaks_is_asked_for_again_from_its_page_on(
+    storage: ExchangeStorage, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aioanalysis.storage.azure_lists.NAMES_A_PAGE", 4)
+    stored = [f"{number:02}" for number in range(10)]
+    await asyncio.gather(*(storage.write(QUEUE, name, b"x") for name in stored))
+
+    with proxy.cut_reply(r"comp=list.*marker=", after=900) as fault:
+        assert await names(storage, QUEUE) == stored
+    assert fault.hits == 1
+
+
+async def test_a_list_of_names_that_is_left_early_leaves_no_request_behind(
+    storage: azure.AzureStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aioanalysis.storage.azure_lists.NAMES_A_PAGE", 2)
+    await asyncio.gather(*(storage.write(QUEUE, str(number), b"x") for number in range(6)))
+
+    def asked() -> int:
+        return sum(task.get_name() == "list names" for task in asyncio.all_tasks())
+
+    async with aclosing(storage.names(QUEUE)) as found:
+        assert await anext(found) == "0"
+        assert asked() == 1  # the next page
+    assert asked() == 0

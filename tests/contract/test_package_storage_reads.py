@@ -133,7 +133,7 @@ async def test_lists_are_in_order_with_prefix_and_root_only(storage: ExchangeSto
 async def test_lists_longer_than_a_page_are_complete(
     storage: ExchangeStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aioanalysis.storage.azure.NAMES_A_PAGE", 7)
+    monkeypatch.setattr("aioanalysis.storage.azure_lists.NAMES_A_PAGE", 7)
     monkeypatch.setattr("aioanalysis.storage.azure.BLOBS_A_PAGE", 7)
     monkeypatch.setattr("aioanalysis.storage.directory.BATCH", 7)
     stored = [f"{number:03}" for number in range(60)]

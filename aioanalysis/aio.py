@@ -122,18 +122,17 @@ class Batched(Generic[K, V]):
         self._tasks = tasks
         self._name = name
         self._most = most
-        self._wanted: dict[K, asyncio.Future[V]] = {}
-        self._asked: dict[K, asyncio.Future[V]] = {}
+        self._wanted: dict[K, list[asyncio.Future[V]]] = {}
+        self._asked: dict[K, list[asyncio.Future[V]]] = {}
         self._busy = False
 
     async def get(self, key: K) -> V:
         """The value as it is after this call; may be cancelled."""
-        future = self._wanted.get(key)
-        if future is None:
-            future = self._wanted[key] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[V] = asyncio.get_running_loop().create_future()
+        self._wanted.setdefault(key, []).append(future)
         if not self._busy:
             self._begin()
-        return await asyncio.shield(future)
+        return await future
 
     def _begin(self) -> None:
         self._busy = True
@@ -145,18 +144,23 @@ class Batched(Generic[K, V]):
             try:
                 values = await self._fetch(list(self._asked))
             except Exception as error:
-                for future in self._asked.values():
-                    future.set_exception(error)
-                    future.exception()  # seen: whoever asked may have gone
+                for futures in self._asked.values():
+                    for future in futures:
+                        if not future.done():  # whoever asked may have gone
+                            future.set_exception(error)
+                            future.exception()  # seen: it may go before it looks
             else:
-                for future, value in zip(self._asked.values(), values, strict=True):
-                    future.set_result(value)
+                for futures, value in zip(self._asked.values(), values, strict=True):
+                    for future in futures:
+                        if not future.done():
+                            future.set_result(value)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._busy = False
         if task.cancelled() or task.exception() is not None:
-            for future in (*self._asked.values(), *self._wanted.values()):
-                future.cancel()  # those that have no answer: there will be none
+            for futures in (*self._asked.values(), *self._wanted.values()):
+                for future in futures:
+                    future.cancel()  # those that have no answer: there will be none
             self._wanted = {}
         elif self._wanted:
             self._begin()  # asked for between its last look and now

@@ -409,6 +409,26 @@ class Outlooks(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, weakref_slot=True)
+class Glance:
+    """A job with what is known of it beside its record: what is foreseen, and how far its runs are."""
+
+    job: Job
+    outlook: Outlook | None
+    progress: Sequence[JobProgress]
+
+
+class Glances(Protocol):
+    """Single jobs, made for many calls."""
+
+    async def glance(self, job_id: str) -> Glance | None:
+        """The job as it is now, None when there is none; raises `Damaged`.
+
+        As long as nothing of it changes it may be the very object that was given before.
+        """
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Session:
     """A browser's sign-in: the key it was made with, and what a changing request must show besides."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 import structlog
+from pydantic_core import PydanticSerializationError, to_json
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -32,12 +34,12 @@ def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None 
             )
         ]
         if console
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        else [structlog.processors.format_exc_info, _as_json]
     )
     structlog.configure(
         processors=[*shared, *final],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
-        logger_factory=structlog.PrintLoggerFactory(out),
+        logger_factory=structlog.WriteLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(out)
@@ -55,3 +57,15 @@ def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None 
 def get(**bound: Any) -> Any:
     """A logger; ids bound once here or by `structlog.contextvars.bound_contextvars` at a task's entry."""
     return structlog.get_logger(**bound)
+
+
+_escaped = structlog.processors.JSONRenderer()
+
+
+def _as_json(logger: Any, name: str, event: MutableMapping[str, Any]) -> str | bytes:
+    """One line of ASCII: text that could break it, or that is no Unicode, is escaped the slow way."""
+    try:
+        line = to_json(event, fallback=repr)
+    except PydanticSerializationError:
+        return _escaped(logger, name, event)
+    return line.decode() if line.isascii() else _escaped(logger, name, event)

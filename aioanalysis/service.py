@@ -108,6 +108,7 @@ async def _listening(service: Service) -> AsyncIterator[str]:
             events=service.events,
             progress=service.progress,
             outlooks=service.outlooks,
+            glances=service.glances,
             sessions=service.sessions,
             settings=settings,
             ready=service.ready,

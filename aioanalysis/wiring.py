@@ -19,6 +19,7 @@ from aioanalysis.errors import AnalysisError, Misconfigured, Unavailable
 from aioanalysis.identity import open_identity
 from aioanalysis.interfaces import (
     ExchangeStorage,
+    Glances,
     Identity,
     JobEvents,
     Outlooks,
@@ -54,6 +55,7 @@ class Service:
     events: JobEvents
     progress: ProgressBoard
     outlooks: Outlooks
+    glances: Glances
     sessions: Sessions
     passes: PassLog
     scheduler: Scheduler
@@ -200,6 +202,7 @@ async def open_service(
             events=redis.events,
             progress=redis.progress,
             outlooks=redis.outlooks,
+            glances=redis.glances,
             sessions=redis.sessions,
             passes=redis.store,
             scheduler=Scheduler(

@@ -10,16 +10,37 @@ from aioanalysis.api.context import CALLER, CONTEXT, job_store_time
 from aioanalysis.api.links import LINKS
 from aioanalysis.domain.job import Job, is_job_id
 from aioanalysis.errors import Forbidden, Invalid, NotFound, Unauthorized
-from aioanalysis.interfaces import User
+from aioanalysis.interfaces import Glance, User
 
 
 async def job_of(request: web.Request) -> Job:
     """The job of the path; another's is as absent as one that is not there. Raises `NotFound`."""
+    job_id = _id_of(request)
+    async with job_store_time():
+        job = await request.app[CONTEXT].jobs.get(job_id)
+    return _admitted(request, job)
+
+
+async def glance_of(request: web.Request) -> Glance:
+    """The job of the path with what is known of it; raises as `job_of`."""
+    job_id = _id_of(request)
+    async with job_store_time():
+        glance = await request.app[CONTEXT].glances.glance(job_id)
+    _admitted(request, None if glance is None else glance.job)
+    if glance is None:
+        raise NotFound("There is no such job.")
+    return glance
+
+
+def _id_of(request: web.Request) -> str:
     job_id = request.match_info["id"]
     if not is_job_id(job_id):
         raise NotFound("There is no such job.")
-    async with job_store_time():
-        job = await request.app[CONTEXT].jobs.get(job_id)
+    return job_id
+
+
+def _admitted(request: web.Request, job: Job | None) -> Job:
+    """The job, if it is there for this caller."""
     caller = request[CALLER]
     if caller.link is not None:
         now = request.app[CONTEXT].operations.clock().timestamp()

@@ -36,8 +36,9 @@ from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.events import HUB, Hub
 from aioanalysis.api.links import LINKS, Links
 from aioanalysis.api.metrics import METRICS, Metrics
-from aioanalysis.api.middlewares import authentication, mark_answer, tracing
+from aioanalysis.api.middlewares import mark_answer, serving
 from aioanalysis.api.orphans import ORPHANS, STOCK
+from aioanalysis.api.shown import SHOWN, Shown
 from aioanalysis.api.signin import FAILURES, Failures
 from aioanalysis.api.statistics import TALLY
 from aioanalysis.api.workers import SIGNS
@@ -69,9 +70,7 @@ LINGERING_SECONDS: Final = 2.0
 
 def create_app(context: ApiContext) -> web.Application:
     """The application over parts that somebody else opens and closes; to be run by `make_runner`."""
-    app = web.Application(
-        middlewares=[tracing, authentication], client_max_size=context.settings.body_max_bytes
-    )
+    app = web.Application(middlewares=[serving], client_max_size=context.settings.body_max_bytes)
     app[CONTEXT] = context
     app[DOWNLOADS] = Downloads(context.settings.downloads_max)
     app[METRICS] = Metrics()
@@ -79,6 +78,7 @@ def create_app(context: ApiContext) -> web.Application:
     app[FAILURES] = Failures(context.settings.failed_signins_per_minute)
     app[ADDRESSES] = Addresses(context.settings.trusted_proxies)
     app[HUB] = Hub(context.events, context.progress)
+    app[SHOWN] = Shown()
     app[SIGNS] = workers.make(context)
     app[TALLY] = statistics.make(context)
     app[ORPHANS] = orphans.make(context)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import Final, Literal
 
 from aiohttp import web
@@ -14,6 +14,7 @@ from aiohttp import web
 from aioanalysis.errors import Unavailable
 from aioanalysis.interfaces import (
     ExchangeStorage,
+    Glances,
     Identity,
     JobEvents,
     JobStore,
@@ -61,6 +62,7 @@ class ApiContext:
     events: JobEvents
     progress: ProgressBoard
     outlooks: Outlooks
+    glances: Glances
     sessions: Sessions
     settings: Settings
     ready: Callable[[], Awaitable[Mapping[str, str | None]]]
@@ -93,11 +95,18 @@ CALLER: Final = web.RequestKey("caller", Caller)
 TRACE: Final = web.RequestKey("trace", Trace)
 
 
-@asynccontextmanager
-async def job_store_time() -> AsyncIterator[None]:
+class job_store_time:  # noqa: N801 - used as a function
     """Bounds a use of the job store; raises `Unavailable` when it takes too long."""
-    try:
-        async with asyncio.timeout(STORE_SECONDS):
-            yield
-    except TimeoutError:
-        raise Unavailable("the job store does not answer", retry_after=RETRY_SECONDS) from None
+
+    __slots__ = ("_timeout",)
+
+    async def __aenter__(self) -> None:
+        self._timeout = await asyncio.timeout(STORE_SECONDS).__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise Unavailable("the job store does not answer", retry_after=RETRY_SECONDS) from None

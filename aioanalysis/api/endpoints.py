@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Endpoint:
-    """One method on one path. Everything under /v1 needs a key (`middlewares.authentication`).
+    """One method on one path. Everything under /v1 needs a key (`middlewares.serving`).
 
     `headers` are the schemas of request headers. `answer` is the model of a good answer's JSON, or its media
     type; None where it has no body. `attached` is the part `job` of a multipart body with attached records.

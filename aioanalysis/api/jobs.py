@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from aioanalysis.api.access import check_parents, job_of, require_all, require_system
+from aioanalysis.api.access import check_parents, glance_of, job_of, require_all, require_system
 from aioanalysis.api.attached import MULTIPART, AttachedJobRequest, Receive, drop, read_attached
 from aioanalysis.api.bodies import read_body
 from aioanalysis.api.context import CALLER, CONTEXT, ApiContext, job_store_time
@@ -18,7 +18,18 @@ from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.methods import check_submission
 from aioanalysis.api.problems import HttpProblem, InvalidQuery
 from aioanalysis.api.requests import JobRequest, JobsQuery, RemoveQuery, StateRequest, read_query
-from aioanalysis.api.responses import JobList, JobSummary, JobView, Known, ListLinks, answer, dumps, job_path
+from aioanalysis.api.responses import (
+    JobList,
+    JobSummary,
+    JobView,
+    Known,
+    ListLinks,
+    answer,
+    answered,
+    dumps,
+    job_path,
+)
+from aioanalysis.api.shown import SHOWN
 from aioanalysis.domain.job import Job
 from aioanalysis.domain.states import FINISHED, State
 from aioanalysis.errors import Forbidden, Invalid, RequestError
@@ -122,9 +133,8 @@ def filter_of(query: JobsQuery, user: User) -> JobFilter:
 
 
 async def show(request: web.Request) -> web.StreamResponse:
-    job, context = await job_of(request), request.app[CONTEXT]
-    known = await known_of(context, [job])
-    return answer(JobView.of(job, context.operations.clock(), known[job.id]))
+    glance = await glance_of(request)
+    return answered(request.app[SHOWN].of(glance, request.app[CONTEXT].operations.clock()))
 
 
 async def known_of(context: ApiContext, jobs: Sequence[Job]) -> Mapping[str, Known]:

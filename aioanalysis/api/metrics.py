@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Final
 
 from aiohttp import web
@@ -25,18 +27,14 @@ log = logs.get()
 
 @dataclass(slots=True)
 class _Durations:
-    """A histogram of seconds."""
+    """A histogram of seconds; `counts` are of those between two bounds, the last of those above all."""
 
-    counts: list[int] = field(default_factory=lambda: [0] * len(BUCKETS))
+    counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     total: float = 0.0
-    count: int = 0
 
     def add(self, seconds: float) -> None:
         self.total += seconds
-        self.count += 1
-        for at, bound in enumerate(BUCKETS):
-            if seconds <= bound:
-                self.counts[at] += 1
+        self.counts[bisect_left(BUCKETS, seconds)] += 1
 
 
 class Metrics:
@@ -48,11 +46,9 @@ class Metrics:
         self._cut: Counter[str] = Counter()
         self._sent_bytes = 0
 
-    def count(self, request: web.Request, status: int, seconds: float, trace: Trace) -> None:
-        resource = request.match_info.route.resource
-        route = resource.canonical if resource is not None else NO_ROUTE
-        method = request.method if resource is not None else NO_ROUTE
-        self._requests[method, route, status] += 1
+    def count(self, method: str, route: str, status: int, seconds: float, trace: Trace) -> None:
+        """A request that is over; its `route` as it is declared, or NO_ROUTE, whatever the method."""
+        self._requests[NO_ROUTE if route == NO_ROUTE else method, route, status] += 1
         self._durations[route].add(seconds)
         self._sent_bytes += trace.sent_bytes
         if trace.cut is not None:
@@ -75,10 +71,10 @@ METRICS: Final = web.AppKey("metrics", Metrics)
 def _histogram(route: str, durations: _Durations) -> Iterator[Gauge]:
     name, text = "http_request_seconds", "Seconds from a request to the end of its answer."
     bounds = [*map(str, BUCKETS), "+Inf"]
-    for bound, count in zip(bounds, [*durations.counts, durations.count], strict=True):
+    for bound, count in zip(bounds, accumulate(durations.counts), strict=True):
         yield Gauge(f"{name}_bucket", count, text, {"route": route, "le": bound}, "histogram")
     yield Gauge(f"{name}_sum", durations.total, text, {"route": route}, "histogram")
-    yield Gauge(f"{name}_count", durations.count, text, {"route": route}, "histogram")
+    yield Gauge(f"{name}_count", sum(durations.counts), text, {"route": route}, "histogram")
 
 
 async def show(request: web.Request) -> web.StreamResponse:

@@ -1,10 +1,10 @@
-"""Around every request: its id and log line, its errors as problems, and who makes it."""
+"""Around every request: its id and log line, its errors as problems, and who makes it: one middleware."""
 
 from __future__ import annotations
 
+import os
 import re
 import time
-import uuid
 from typing import Final
 
 import structlog
@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler
 
 from aioanalysis import logs
 from aioanalysis.api.context import CALLER, TRACE, Trace
-from aioanalysis.api.metrics import METRICS
+from aioanalysis.api.metrics import METRICS, NO_ROUTE
 from aioanalysis.api.problems import problem_of
 from aioanalysis.api.signin import caller_of
 
@@ -25,20 +25,31 @@ log = logs.get()
 
 
 @web.middleware
-async def tracing(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Gives the request its id, makes a problem of every error, and writes one line when it is over."""
-    given = request.headers.get("X-Request-ID", "")
-    trace = request[TRACE] = Trace(request_id=given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex)
+async def serving(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Gives the request its id, finds out who makes it, makes a problem of every error, and tells of it.
+
+    Nobody gets to a protected route without a key that somebody holds.
+    """
     began = time.perf_counter()
-    with structlog.contextvars.bound_contextvars(request_id=trace.request_id):
-        try:
-            response = await handler(request)
-        except Exception as error:
-            response = _failed(trace, request, error)
-        seconds = time.perf_counter() - began
-        _write_line(request, response, trace, seconds)
-        request.app[METRICS].count(request, response.status, seconds, trace)
+    trace = request[TRACE] = Trace(request_id=_request_id(request))
+    structlog.contextvars.bind_contextvars(request_id=trace.request_id)  # the task is the request's own
+    resource = request.match_info.route.resource
+    route = NO_ROUTE if resource is None else resource.canonical
+    try:
+        if route.startswith(PROTECTED):
+            request[CALLER] = await caller_of(request)
+        response = await handler(request)
+    except Exception as error:
+        response = _failed(trace, request, error)
+    seconds = time.perf_counter() - began
+    _write_line(request, response, trace, seconds)
+    request.app[METRICS].count(request.method, route, response.status, seconds, trace)
     return response
+
+
+def _request_id(request: web.Request) -> str:
+    given = request.headers.get("X-Request-ID")
+    return given if given is not None and REQUEST_ID.fullmatch(given) else os.urandom(16).hex()
 
 
 def _failed(trace: Trace, request: web.Request, error: Exception) -> web.StreamResponse:
@@ -77,12 +88,3 @@ async def mark_answer(request: web.Request, response: web.StreamResponse) -> Non
         response.headers["X-Request-ID"] = trace.request_id
     response.headers["Server"] = "aioanalysis"
     response.headers.setdefault("X-Content-Type-Options", "nosniff")
-
-
-@web.middleware
-async def authentication(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Finds out who calls; nobody gets past it to a protected route without a key that somebody holds."""
-    resource = request.match_info.route.resource
-    if resource is not None and resource.canonical.startswith(PROTECTED):
-        request[CALLER] = await caller_of(request)
-    return await handler(request)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from aiohttp import web
 from pydantic import ConfigDict
@@ -30,6 +30,8 @@ from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import Action, State
 from aioanalysis.domain.why import Code, Why, why
 from aioanalysis.interfaces import JobProgress
+
+JSON_HEADERS: Final = {"Content-Type": "application/json", "Cache-Control": "no-store"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,13 +271,20 @@ def dumps(value: Mapping[str, Any]) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
+def to_bytes(view: View) -> bytes:
+    """`view` as JSON in UTF-8."""
+    return view.model_dump_json(by_alias=True).encode()
+
+
 def answer(view: View, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """`view` as a JSON answer that no cache keeps."""
+    return answered(to_bytes(view), status=status, headers=headers)
+
+
+def answered(body: bytes, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    """JSON that is written already, likewise."""
     return web.Response(
-        status=status,
-        body=view.model_dump_json(by_alias=True).encode(),
-        content_type="application/json",
-        headers={"Cache-Control": "no-store", **(headers or {})},
+        status=status, body=body, headers={**JSON_HEADERS, **headers} if headers else JSON_HEADERS
     )
 
 

@@ -40,6 +40,10 @@ class Failures:
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
         self._good: OrderedDict[bytes, None] = OrderedDict()
 
+    def __bool__(self) -> bool:
+        """Whether there are any, of late or before."""
+        return bool(self._failed)
+
     def check(self, address: str, key: str) -> None:
         """Raises `HttpProblem` (429)."""
         failed = self._failed.get(address)
@@ -62,10 +66,10 @@ class Failures:
             self._failed.popitem(last=False)
 
     def succeeded(self, key: str) -> None:
-        digest = _digest(key)
-        self._good[digest] = None
-        self._good.move_to_end(digest)
-        while len(self._good) > REMEMBERED:
+        about = _digest(key)
+        self._good[about] = None
+        self._good.move_to_end(about)
+        if len(self._good) > REMEMBERED:
             self._good.popitem(last=False)
 
 
@@ -102,19 +106,22 @@ async def _of_session(request: web.Request, token: str) -> Caller:
 
 
 async def _user(request: web.Request, key: str) -> User:
-    failures, address = request.app[FAILURES], request.app[ADDRESSES].of(request)
-    failures.check(address, key)
-    user = await request.app[CONTEXT].identity.identify(key) if KEY.fullmatch(key) else None
+    app = request.app
+    failures = app[FAILURES]
+    if failures:
+        failures.check(app[ADDRESSES].of(request), key)
+    user = await app[CONTEXT].identity.identify(key) if KEY.fullmatch(key) else None
     if user is None:
-        failures.failed(address, key)
+        failures.failed(app[ADDRESSES].of(request), key)
         raise Unauthorized("Nobody holds this key.")
     failures.succeeded(key)
     return user
 
 
 def _key(request: web.Request) -> str | None:
-    found = set(request.headers.getall("X-API-Key", []))
-    for value in request.headers.getall("Authorization", []):
+    headers = request.headers
+    found = set(headers.getall("X-API-Key")) if "X-API-Key" in headers else set()
+    for value in headers.getall("Authorization", ()):
         scheme, _, credentials = value.partition(" ")
         if scheme.lower() == "bearer":
             found.add(credentials.strip())

@@ -82,6 +82,14 @@ def why(
     return replace(reason, code=code, text=f"Of {len(job.frames)} frames: {told}. {reason.text}")
 
 
+def why_holds_until(job: Job, now: datetime, outlook: Outlook | None = None) -> datetime | None:
+    """The next moment from `now` on at which `why` may say something else though nothing else changes."""
+    moments = [frame.postponed.until for frame in job.frames if frame.postponed is not None]
+    if outlook is not None:
+        moments += [moment for moment in (outlook.starts, outlook.finishes) if moment is not None]
+    return min((moment for moment in moments if moment >= now), default=None)
+
+
 def _still(moment: datetime | None, now: datetime) -> datetime | None:
     """What was expected for a moment that has gone by is not known any more."""
     return moment if moment is not None and moment >= now else None

@@ -88,6 +88,8 @@ class KeyFileIdentity:
         self._next_look = 0.0
         self._version: object = None
         self._holders: Sequence[tuple[bytes, User]] = ()
+        self._known: dict[bytes, User] = {}
+        """Those of them that were presented, until the file is read again."""
         self._system = ((digest(system_token), User(name="system", role="system")),) if system_token else ()
 
     async def load(self) -> None:
@@ -99,31 +101,34 @@ class KeyFileIdentity:
             self._holders = [
                 (bytes.fromhex(entry.sha256), User(name=entry.user, role=entry.role)) for entry in found
             ]
+            self._known = {}
             self._version = version  # last: until then whoever does not find a key reads for himself
 
     async def identify(self, key: str) -> User | None:
-        await self._look_again()
-        user = self._holder(key)
+        if self._path is not None and asyncio.get_running_loop().time() >= self._next_look:
+            await self._look_again()
+        presented = digest(key)
+        user = self._known.get(presented) or self._holder(presented)
         if user is None:
-            await self._look_again(at_once=True)
-            user = self._holder(key)
+            await self._look_again()
+            user = self._holder(presented)
         return user
 
-    def _holder(self, key: str) -> User | None:
+    def _holder(self, presented: bytes) -> User | None:
         """Looks at every key, whichever fits, so that the time taken tells nothing."""
-        presented = digest(key)
         holder = None
         for known, user in (*self._holders, *self._system):
             if hmac.compare_digest(known, presented):
                 holder = user
+        if holder is not None:
+            self._known[presented] = holder
         return holder
 
-    async def _look_again(self, *, at_once: bool = False) -> None:
-        """Read the file if it has changed, when that is due or asked for."""
-        now = asyncio.get_running_loop().time()
-        if self._path is None or (now < self._next_look and not at_once):
+    async def _look_again(self) -> None:
+        """Read the file if it has changed."""
+        if self._path is None:
             return
-        self._next_look = now + self._recheck_seconds
+        self._next_look = asyncio.get_running_loop().time() + self._recheck_seconds
         version = await in_thread(_version, self._path)
         if version == self._version:
             return

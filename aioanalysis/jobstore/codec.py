@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 
@@ -75,9 +75,35 @@ def load_job(document: str, *, version: str, looked: datetime | None = None) -> 
     for frame in job.frames:
         if not frame.holds:  # as it is with nearly all: one empty set for them, where parsing makes one each
             object.__setattr__(frame, "holds", NO_HOLDS)
-    if looked is not None and looked > job.last_updated and job.state is not State.COMPLETE:
+    if _is_newer(looked, job):
         object.__setattr__(job, "last_updated", looked)
     return job
+
+
+def found_job(version: str | None, document: str | None, looked: datetime | None) -> Job | Damaged | None:
+    """What these two fields of a record hold; None where there is no record."""
+    if version is None and document is None:
+        return None
+    if version is None or document is None:
+        return Damaged("record: not a hash with version and document")
+    try:
+        return load_job(document, version=version, looked=looked)
+    except Damaged as error:
+        return error
+
+
+def looked(stored: str | None) -> datetime | None:
+    """When the scheduler last looked at all that is unfinished, as it is stored."""
+    return moment(float(stored)) if stored else None
+
+
+def looked_at(job: Job, looked: datetime | None) -> Job:
+    """A job that was read earlier, now that the scheduler last looked then."""
+    return replace(job, last_updated=looked) if looked is not None and _is_newer(looked, job) else job
+
+
+def _is_newer(looked: datetime | None, job: Job) -> bool:
+    return looked is not None and looked > job.last_updated and job.state is not State.COMPLETE
 
 
 def dump_tombstone(tombstone: Tombstone) -> str:

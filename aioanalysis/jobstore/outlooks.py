@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from redis.asyncio import Redis
 
 from aioanalysis import logs
-from aioanalysis.aio import Batched, Tasks, in_thread
+from aioanalysis.aio import in_thread
 from aioanalysis.domain.outlook import Outlook, PastRun
 from aioanalysis.jobstore.client import answering
 from aioanalysis.jobstore.keys import Keys
@@ -26,10 +26,9 @@ log = logs.get()
 class RedisOutlooks:
     """`Outlooks`. The whole is made under another name and put in place of the former at once."""
 
-    def __init__(self, client: Redis, *, prefix: str, tasks: Tasks) -> None:
+    def __init__(self, client: Redis, *, prefix: str) -> None:
         self._client = client
         self._keys = Keys(prefix)
-        self._single = Batched(self._documents, tasks, name="read outlooks", most=CHUNK)
 
     async def foretell(self, outlooks: Mapping[str, Outlook]) -> None:
         made = f"{self._keys.outlooks}:new"
@@ -51,20 +50,14 @@ class RedisOutlooks:
     async def outlooks(self, job_ids: Collection[str]) -> Mapping[str, Outlook]:
         if not job_ids:
             return {}
-        single = len(job_ids) == 1
-        rows = [await self._single.get(*job_ids)] if single else await self._documents(list(job_ids))
-        found = {}
-        for job_id, document in zip(job_ids, rows, strict=True):
-            if document is not None:
-                try:
-                    found[job_id] = _outlook.validate_json(document)
-                except ValidationError:
-                    log.warning("outlook_damaged", job_id=job_id)
-        return found
-
-    async def _documents(self, job_ids: Sequence[str]) -> Sequence[str | None]:
         async with answering():
-            return cast(list[str | None], await self._client.hmget(self._keys.outlooks, list(job_ids)))
+            rows = cast(list[str | None], await self._client.hmget(self._keys.outlooks, list(job_ids)))
+        read = {
+            job_id: load_outlook(job_id, row)
+            for job_id, row in zip(job_ids, rows, strict=True)
+            if row is not None
+        }
+        return {job_id: outlook for job_id, outlook in read.items() if outlook is not None}
 
     async def past_runs(self) -> Mapping[str, Sequence[PastRun]]:
         async with answering():
@@ -81,6 +74,15 @@ class RedisOutlooks:
         document = _runs.dump_json(tuple(runs)).decode()
         async with answering():
             await self._client.hset(self._keys.past_runs, title, document)
+
+
+def load_outlook(job_id: str, document: str) -> Outlook | None:
+    """None for one that another version may have written."""
+    try:
+        return _outlook.validate_json(document)
+    except ValidationError:
+        log.warning("outlook_damaged", job_id=job_id)
+        return None
 
 
 def _dumped(outlooks: Mapping[str, Outlook]) -> dict[Field, Field]:

@@ -15,6 +15,7 @@ from aioanalysis.jobstore.bell import RedisBell, open_bell
 from aioanalysis.jobstore.client import check, open_client
 from aioanalysis.jobstore.codec import Seal
 from aioanalysis.jobstore.events import RedisJobEvents
+from aioanalysis.jobstore.glances import RedisGlances
 from aioanalysis.jobstore.lock import RedisLock
 from aioanalysis.jobstore.outlooks import RedisOutlooks
 from aioanalysis.jobstore.progress import RedisProgressBoard
@@ -34,6 +35,7 @@ class RedisParts:
     events: RedisJobEvents
     progress: RedisProgressBoard
     outlooks: RedisOutlooks
+    glances: RedisGlances
     sessions: RedisSessions
     lock: RedisLock
     bell: RedisBell
@@ -64,13 +66,15 @@ async def open_job_store(
         open_client(url, retries=0) as waiting,
         Tasks() as tasks,
     ):
+        progress = RedisProgressBoard(client, waiting, prefix=prefix)
         yield RedisParts(
             client=client,
             store=RedisJobStore(client, prefix=prefix, seal=seal, tasks=tasks),
             attached=RedisAttachedRecords(client, prefix=prefix, budget=attached_bytes),
             events=RedisJobEvents(waiting, prefix=prefix),
-            progress=RedisProgressBoard(client, waiting, prefix=prefix),
-            outlooks=RedisOutlooks(client, prefix=prefix, tasks=tasks),
+            progress=progress,
+            outlooks=RedisOutlooks(client, prefix=prefix),
+            glances=RedisGlances(client, progress, prefix=prefix, tasks=tasks),
             sessions=RedisSessions(client, prefix=prefix, seal=seal),
             lock=RedisLock(client, prefix=prefix, seconds=lock_seconds),
             bell=bell,

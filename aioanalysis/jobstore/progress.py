@@ -49,6 +49,11 @@ class RedisProgressBoard:
                 await self._post([self._keys.progress], [KEPT_SECONDS, self._keys.progress_of(""), *rows])
 
     async def latest(self, runs: Mapping[str, Sequence[int | None]]) -> Mapping[str, Sequence[JobProgress]]:
+        found = {job_id: self.loaded(told) for job_id, told in (await self.documents(runs)).items()}
+        return {job_id: latest for job_id, latest in found.items() if latest}
+
+    async def documents(self, runs: Mapping[str, Sequence[int | None]]) -> Mapping[str, Sequence[str]]:
+        """The latest of these runs, as they are stored, for `loaded`."""
         asked = {job_id: [_run(frame) for frame in frames] for job_id, frames in runs.items() if frames}
         if not asked:
             return {}
@@ -56,11 +61,21 @@ class RedisProgressBoard:
             for job_id, names in asked.items():
                 pipe.hmget(self._keys.progress_of(job_id), names)
             answers: list[list[str | None]] = await pipe.execute()
-        found = {
-            job_id: _loaded(document for document in documents if document is not None)
+        return {
+            job_id: tuple(document for document in documents if document is not None)
             for job_id, documents in zip(asked, answers, strict=True)
         }
-        return {job_id: latest for job_id, latest in found.items() if latest}
+
+    @staticmethod
+    def loaded(documents: Iterable[str]) -> Sequence[JobProgress]:
+        """Without those that another version may have written."""
+        found = []
+        for document in documents:
+            try:
+                found.append(_progress.validate_json(document))
+            except ValidationError:
+                log.warning("progress_damaged", problem="not as it was written")
+        return found
 
     async def newest(self) -> str:
         async with answering():
@@ -74,7 +89,7 @@ class RedisProgressBoard:
             )
         streams = cast(list[tuple[str, list[tuple[str, dict[str, str]]]]], answer or [])
         rows = [row for _, rows in streams for row in rows]
-        return rows[-1][0] if rows else place, _loaded(fields["doc"] for _, fields in rows)
+        return rows[-1][0] if rows else place, self.loaded(fields["doc"] for _, fields in rows)
 
 
 def _run(frame: int | None) -> str:
@@ -83,14 +98,3 @@ def _run(frame: int | None) -> str:
 
 def _dump(one: JobProgress) -> str:
     return _progress.dump_json(one).decode()
-
-
-def _loaded(documents: Iterable[str]) -> list[JobProgress]:
-    """Without those that another version may have written."""
-    found = []
-    for document in documents:
-        try:
-            found.append(_progress.validate_json(document))
-        except ValidationError:
-            log.warning("progress_damaged", problem="not as it was written")
-    return found

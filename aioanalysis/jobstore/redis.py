@@ -258,8 +258,8 @@ class RedisJobStore:
     async def _read(self, ids: Sequence[str]) -> list[Job | Damaged | None]:
         async with answering():
             answer: list[str | None] = await self._look([self._keys.last_pass], [self._keys.records, *ids])
-        looked = codec.moment(float(answer[0])) if answer[0] else None
-        return [_job(answer[at], answer[at + 1], looked) for at in range(1, len(answer), 2)]
+        looked = codec.looked(answer[0])
+        return [codec.found_job(answer[at], answer[at + 1], looked) for at in range(1, len(answer), 2)]
 
     async def _field(self, name: str, ids: Sequence[str]) -> list[str | None]:
         """One field of each record, empty where it cannot be read, None where there is no record."""
@@ -315,17 +315,6 @@ class RedisJobStore:
                     await self._drop(sorted(every), [self._keys.records, *chunk])
         except Unavailable as error:
             log.warning("index_not_pruned", problem=str(error))
-
-
-def _job(version: str | None, document: str | None, looked: datetime | None) -> Job | Damaged | None:
-    if version is None and document is None:
-        return None
-    if version is None or document is None:
-        return Damaged("record: not a hash with version and document")
-    try:
-        return codec.load_job(document, version=version, looked=looked)
-    except Damaged as error:
-        return error
 
 
 def _matches(wanted: JobFilter, job: Job) -> bool:

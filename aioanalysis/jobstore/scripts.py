@@ -114,6 +114,26 @@ end
 return found
 """
 
+LOOK: Final = """
+-- KEYS last pass, outlooks  ARGV record prefix, then id and known version of each
+-- when that was, then version, doc and outlook of each; nil where there is none, no doc of a known version
+local found = {redis.call('GET', KEYS[1])}
+for i = 2, #ARGV, 2 do
+  local record = ARGV[1] .. ARGV[i]
+  local version, doc = redis.pcall('HGET', record, 'version'), false
+  if type(version) == 'table' then
+    if not string.find(version.err, 'WRONGTYPE', 1, true) then return version end
+    version = ''
+  elseif version == false or version ~= ARGV[i + 1] then
+    doc = redis.call('HGET', record, 'doc')
+  end
+  found[#found + 1] = version
+  found[#found + 1] = doc
+  found[#found + 1] = redis.call('HGET', KEYS[2], ARGV[i])
+end
+return found
+"""
+
 FIELDS: Final = """
 -- ARGV record prefix, field, ids...
 -- that field of each, '' where it cannot be read, nil where there is no record

@@ -426,7 +426,7 @@ async def test_a_fault_of_ours_is_a_500_that_tells_nothing_and_is_logged(
     async def broken(job_id: str) -> None:
         raise ValueError("sk-internal")
 
-    monkeypatch.setattr(api.parts.store, "get", broken)
+    monkeypatch.setattr(api.parts.glances, "glance", broken)
     with structlog.testing.capture_logs() as lines:
         reply = await api.get("/v1/jobs/00000000")
     is_problem(reply, 500)

@@ -179,6 +179,7 @@ async def open_api(
             events=parts.events,
             progress=parts.progress,
             outlooks=parts.outlooks,
+            glances=parts.glances,
             sessions=parts.sessions,
             settings=Settings(_env_file=None, **settings),
             ready=look,

@@ -125,7 +125,7 @@ class Deployment:
     def _address(self, running: Running) -> str:
         if (code := running.process.poll()) is not None:
             raise RuntimeError(f"serve ended with {code}: {running.log[-3000:]}")
-        found = re.search(r'"address": "([^"]+)"', running.log)
+        found = re.search(r'"address": ?"([^"]+)"', running.log)
         return found[1] if found else ""
 
     @asynccontextmanager

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aioanalysis.domain.frames import Packaging, Postponement
+from aioanalysis.domain.outlook import Outlook
 from aioanalysis.domain.states import FINISHED, State
-from aioanalysis.domain.why import Code, why
+from aioanalysis.domain.why import Code, why, why_holds_until
 from tests.support.jobs import make_job
 
 JOB = make_job()
@@ -47,3 +50,22 @@ def test_records_that_are_not_to_be_had_say_why_and_until_when() -> None:
     assert reason is not None
     assert reason.until == LATER
     assert "the store answers 503" in reason.text
+
+
+seconds = st.one_of(st.none(), st.integers(-3, 3))
+
+
+@given(seconds, seconds, seconds, st.integers(0, 5))
+def test_the_reason_is_the_same_until_the_moment_that_is_told(
+    starts: int | None, finishes: int | None, until: int | None, later: int
+) -> None:
+    def moment(offset: int | None) -> datetime | None:
+        return None if offset is None else NOW + timedelta(seconds=offset)
+
+    postponed = None if until is None else Postponement(until=moment(until) or NOW, tries=1, text="HTTP 503")
+    job = make_job(postponed=postponed)
+    outlook = Outlook(phase=State.WAITING, starts=moment(starts), finishes=moment(finishes))
+    end, then = why_holds_until(job, NOW, outlook), NOW + timedelta(seconds=later)
+    assert end is None or end >= NOW
+    if end is None or then < end:
+        assert why(job, then, outlook) == why(job, NOW, outlook)

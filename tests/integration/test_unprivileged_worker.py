@@ -24,6 +24,7 @@ from aioanalysis.settings import PREFIX
 from aioanalysis.worker.run import LABEL
 from tests.support.exchange import LEASE_SECONDS, azurite_exchange
 from tests.support.packages import enqueue, new_stem, outcome_of, zip_of
+from tests.support.parts import lacking
 from tests.support.runs import METHODS
 from tests.support.servers import Azurite
 from tests.support.waiting import eventually
@@ -32,14 +33,17 @@ USER = 4711
 ROOT = Path(__file__).parents[2]
 
 
-def python_for_all(path: Sequence[str]) -> str | None:
-    """A Python of our version that `USER` can run, with this package."""
-    version = "{}.{}".format(*sys.version_info)
-    for name in (sys.executable, f"/usr/local/bin/python{version}", f"/usr/bin/python{version}"):
+VERSION = "python{}.{}".format(*sys.version_info)
+
+
+def python_for_all(path: Sequence[str], folder: Path) -> str | None:
+    """A Python of our version that `USER` can run, with this package; if need be a copy in `folder`."""
+    for name in (sys.executable, f"/usr/local/bin/{VERSION}", f"/usr/bin/{VERSION}", copied):
+        program = str(name(folder)) if callable(name) else name
         try:
             done = subprocess.run(
-                [name, "-c", "import aioanalysis.cli"],
-                env={"PYTHONPATH": os.pathsep.join(path)},
+                [program, "-c", "import aioanalysis.cli"],
+                env=environment_of(program, path),
                 user=USER,
                 cwd="/",
                 capture_output=True,
@@ -48,8 +52,25 @@ def python_for_all(path: Sequence[str]) -> str | None:
         except OSError:
             continue
         if done.returncode == 0:
-            return name
+            return program
     return None
+
+
+def environment_of(program: str, path: Sequence[str]) -> dict[str, str]:
+    """Where it finds its packages, and its own library if it is a copy."""
+    return {"PYTHONPATH": os.pathsep.join(path), "LD_LIBRARY_PATH": str(Path(program).parents[1] / "lib")}
+
+
+def copied(folder: Path) -> Path:
+    """Our Python without its packages, in a folder that all can read."""
+    base, target = Path(sys.base_prefix), folder / "python"
+    (target / "bin").mkdir(parents=True)
+    shutil.copy2(Path(sys.executable).resolve(), target / "bin" / VERSION)
+    ignored = shutil.ignore_patterns("site-packages", "dist-packages", "test", "__pycache__")
+    shutil.copytree(base / "lib" / VERSION, target / "lib" / VERSION, ignore=ignored)
+    for library in (base / "lib").glob("libpython*.so*"):
+        shutil.copy2(library, target / "lib")
+    return target / "bin" / VERSION
 
 
 @pytest.fixture
@@ -69,10 +90,10 @@ def worker(home: Path, docker_engine: str, base_image: str) -> tuple[Sequence[st
     """The command of a worker, and how to start it as that user."""
     path = [str(ROOT), sysconfig.get_paths()["purelib"]]
     if os.getuid() != 0:
-        pytest.skip("only root can start a worker as another user; this one is none itself")
-    python = python_for_all(path)
+        lacking("only root can start a worker as another user; this one is none itself")
+    python = python_for_all(path, home)
     if python is None:
-        pytest.skip("no Python of this version is there for all users; try: apt-get install python3")
+        lacking(f"user {USER} cannot read this checkout or its packages; put them where all can: {path}")
     socket = Path(docker_engine.removeprefix("unix://")).stat()
     settings = {
         "data_dir": home / "data",
@@ -87,7 +108,7 @@ def worker(home: Path, docker_engine: str, base_image: str) -> tuple[Sequence[st
         "lease_seconds": LEASE_SECONDS,
     }
     environment = {f"{PREFIX}{name.upper()}": str(value) for name, value in settings.items()}
-    environment |= {"HOME": str(home), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(path)}
+    environment |= {"HOME": str(home), "PATH": os.environ["PATH"], **environment_of(python, path)}
     how = {"user": USER, "group": USER, "extra_groups": [socket.st_gid], "cwd": home, "env": environment}
     return [python, "-m", "aioanalysis", "worker"], how
 

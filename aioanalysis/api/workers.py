@@ -64,7 +64,7 @@ class WorkerView(View):
     """A worker by its last sign of life; what that does not tell is null.
 
     `state` is what it said of itself: running, low_disk, draining or stopped. `alive`: it has not stopped,
-    and its sign is fresh.
+    and its sign is fresh. `running` take slots; `finishing` have run, and are being committed beside them.
     """
 
     worker: str
@@ -78,6 +78,7 @@ class WorkerView(View):
     engine: str | None
     slots: int | None
     running: tuple[WorkerRunView, ...]
+    finishing: tuple[WorkerRunView, ...]
     methods: tuple[WorkerMethodView, ...]
     disk: WorkerDiskView
 
@@ -95,6 +96,7 @@ class WorkerView(View):
             engine=sign.engine,
             slots=sign.slots,
             running=tuple(WorkerRunView.of(run) for run in sign.running),
+            finishing=tuple(WorkerRunView.of(run) for run in sign.finishing),
             methods=tuple(WorkerMethodView.model_validate(method) for method in sign.methods),
             disk=WorkerDiskView.model_validate(sign),
         )

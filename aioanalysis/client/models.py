@@ -358,6 +358,7 @@ class WorkerJson(TypedDict):
     engine: str | None
     slots: int | None
     running: list[dict[str, Any]]
+    finishing: list[dict[str, Any]]
     methods: list[dict[str, Any]]
     disk: dict[str, int | None]
 

@@ -38,7 +38,8 @@ class MethodSign:
 class WorkerSign:
     """One worker's sign of life; what it does not tell is None.
 
-    `state`: running, low_disk, draining or stopped.
+    `state`: running, low_disk, draining or stopped. `running` take slots; `finishing` have run, and are being
+    committed beside them.
     """
 
     worker: str
@@ -49,6 +50,7 @@ class WorkerSign:
     state: str
     slots: int | None
     running: tuple[RunSign, ...]
+    finishing: tuple[RunSign, ...]
     methods: tuple[MethodSign, ...]
     free_bytes: int | None
     reserve_bytes: int | None
@@ -74,13 +76,8 @@ def parse_sign(data: bytes) -> WorkerSign:
         engine=_text(runtime.get("engine")),
         state=_text(body.get("state")) or "running",
         slots=foreign.whole(body.get("slots")),
-        running=tuple(
-            RunSign(
-                stem=stem, attempt=foreign.whole(run.get("attempt")), since=foreign.moment(run.get("since"))
-            )
-            for run in _mappings(body.get("running"))
-            if (stem := _text(run.get("stem"))) is not None
-        ),
+        running=_runs(body.get("running")),
+        finishing=_runs(body.get("finishing")),
         methods=tuple(
             MethodSign(title=title, version=_text(one.get("version")), digest=_text(one.get("digest")))
             for one in _mappings(body.get("methods"))
@@ -90,6 +87,14 @@ def parse_sign(data: bytes) -> WorkerSign:
         reserve_bytes=foreign.whole(disk.get("reserve_bytes")),
         started_at=foreign.moment(body.get("started_at")),
         at=foreign.moment(body.get("at")),
+    )
+
+
+def _runs(value: object) -> tuple[RunSign, ...]:
+    return tuple(
+        RunSign(stem=stem, attempt=foreign.whole(run.get("attempt")), since=foreign.moment(run.get("since")))
+        for run in _mappings(value)
+        if (stem := _text(run.get("stem"))) is not None
     )
 
 

@@ -26,6 +26,7 @@ from aioanalysis.worker.orders import Orders
 from aioanalysis.worker.outcome import added_members, killed, sidecar
 from aioanalysis.worker.progress import Progress, now
 from aioanalysis.worker.run import Host, Run
+from aioanalysis.worker.slots import Slot
 from aioanalysis.worker.workspace import RunFolder
 
 KILLED_ZIP: Final = ".killed.zip"
@@ -66,19 +67,25 @@ class Handling:
         folder: RunFolder,
         *,
         body: Mapping[str, Any] | None = None,
+        slot: Slot | None = None,
         committed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`body` is the outcome of a run that ended before its worker did: only the commit is left."""
+        """`body` is the outcome of a run that ended before its worker did: only the commit is left.
+
+        `slot` is left when the run has ended, for the commit; not when the engine is in doubt, which is to
+        be asked before the next run. `committed` is awaited after each outcome.
+        """
         self.claim = claim
         self._host = host
         self._folder = folder
         self._body = dict(body) if body is not None else None
+        self._slot = slot
         self._committed = committed
         self._log = HostLog(now())
         self._progress = Progress(host.storage, claim, host.worker)
         self._orders = Orders(host.storage, claim.stem, claim.package.attempt, host.settings.sample_interval)
         self._commit = Commit(host.storage, claim, look_first=True if body is not None else None)
-        self._run = Run(host, claim, folder, self._progress, self._enter)
+        self._run = Run(host, claim, folder, self._progress, self._enter, self._ran)
         self._abort = asyncio.Event()
         self._sealed = False  # the sidecar is being written: too late for anything but a lost claim
         self._zip: ResultPackage | None = None
@@ -160,6 +167,8 @@ class Handling:
             await self._put_down(self._folder.claim, self._state())
             body = self._body = await self._run.perform()
             await self._put_down(self._folder.outcome, body)
+            if self._slot is not None and not self.engine_failed:
+                await self._slot.leave()
         self._enter("upload")
         ending = Ending.COMPLETE if body["error"] is None else Ending.FAILED
         stem = self.claim.stem
@@ -167,6 +176,10 @@ class Handling:
         await self._seal()
         await self._commit.put_sidecar(sidecar_name(stem, ending), sidecar(body, self._zip))
         return End.COMPLETE if ending is Ending.COMPLETE else End.FAILED
+
+    async def _ran(self) -> None:
+        if self._slot is not None:
+            await self._slot.ended()
 
     async def _put_down(self, path: Path, body: Mapping[str, Any]) -> None:
         """For a restart: without it, as on a full disk, a crash from now on makes the job run again."""

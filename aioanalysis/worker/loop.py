@@ -1,4 +1,8 @@
-"""The worker's life: claims packages for its slots until it is told to stop, then lets them end."""
+"""The worker's life: claims packages for its slots until it is told to stop, then lets them end.
+
+A slot is free again when its container has ended: what that left is packed, uploaded and committed beside the
+next run.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,7 @@ from aioanalysis.worker.handling import End, Handling
 from aioanalysis.worker.progress import Presence
 from aioanalysis.worker.recovery import clean_up
 from aioanalysis.worker.run import Host
+from aioanalysis.worker.slots import Slots
 from aioanalysis.worker.workspace import Instance
 
 BUSY_SECONDS: Final = 0.25  # between looks at the queue just after something was there
@@ -76,7 +81,7 @@ async def run_worker(
 
 
 class Worker:
-    """Slots, what runs in them, and what is waited for."""
+    """Slots, what runs in them, what is being committed beside them, and what is waited for."""
 
     def __init__(
         self,
@@ -96,7 +101,8 @@ class Worker:
         self._admission = Admission(settings)
         self._claims = Claims(host.storage, instance.name, settings.lease_seconds)
         self._presence = Presence(host.storage, settings, instance, runtime=host.runtime.name, engine=engine)
-        self._running: dict[asyncio.Task[End], Handling] = {}
+        self._slots = Slots(settings.worker_jobs, self._admission, self._presence, self._wake)
+        self._handling: dict[asyncio.Task[End], Handling] = {}
         self._pause = BUSY_SECONDS
         self._failed = False
         self._hindered = False  # something other than an empty queue kept us from claiming
@@ -125,20 +131,19 @@ class Worker:
             await self._begin(claim)
         elif self._hindered:
             return SET_UP_WRONG
-        while self._running and not self._stop.is_set():
-            await self._wait(set(self._running), None)
+        while self._handling and not self._stop.is_set():
+            await self._wait(set(self._handling), None)
         return DONE
 
     async def _claim_on(self, crash: asyncio.Task[Any]) -> int:
         while not self._stop.is_set() and not crash.done():
             claim = None
-            if len(self._running) < self._settings.worker_jobs and await self._may_claim():
+            if self._slots.free and await self._may_claim():
                 claim = await self._take()
             if claim is not None:
                 await self._begin(claim)
                 continue
-            full = len(self._running) >= self._settings.worker_jobs
-            await self._wait({*self._running, crash}, None if full else self._next_pause())
+            await self._wait({*self._handling, crash}, self._next_pause() if self._slots.free else None)
         return DONE
 
     def _next_pause(self) -> float:
@@ -150,7 +155,7 @@ class Worker:
         return pause * random.uniform(0.8, 1.2)  # noqa: S311
 
     async def _wait(self, tasks: set[asyncio.Task[Any]], seconds: float | None) -> None:
-        """Until one of `tasks` ends, a package is announced, we are to stop, or the time has passed."""
+        """Until one of `tasks` ends, a slot or a package is there, we are to stop, or the time has passed."""
         signals = [
             asyncio.create_task(event.wait(), name="worker signal") for event in (self._stop, self._wake)
         ]
@@ -222,18 +227,17 @@ class Worker:
             self._put_off()
             await self._give_back(claim)
             return
-        handling = Handling(self._host, claim, folder, committed=self._committed)
+        slot = self._slots.take(claim)
+        handling = Handling(self._host, claim, folder, slot=slot, committed=self._committed)
         log.info("package_claimed", stem=claim.stem, attempt=claim.package.attempt, bytes=claim.size)
         task = asyncio.create_task(handling.handle(), name=f"handle {claim.stem}")
-        self._running[task] = handling
+        self._handling[task] = handling
         task.add_done_callback(self._ended)
-        self._presence.runs(claim)
+        task.add_done_callback(lambda _: slot.close())
         self._pause = BUSY_SECONDS
 
     def _ended(self, task: asyncio.Task[End]) -> None:
-        handling = self._running.pop(task)
-        self._admission.release(handling.claim.stem)
-        self._presence.ran(handling.claim)
+        handling = self._handling.pop(task)
         self._pause = BUSY_SECONDS
         if task.cancelled():
             return
@@ -247,22 +251,22 @@ class Worker:
 
     async def _drain(self) -> None:
         """Let runs finish, for so long; then `_end_runs` gives back what is left."""
-        if not self._running:
+        if not self._handling:
             return
         self._presence.state = "draining"
-        log.info("worker_draining", runs=len(self._running), seconds=self._settings.drain_seconds)
+        log.info("worker_draining", runs=len(self._handling), seconds=self._settings.drain_seconds)
         until = time.monotonic() + self._settings.drain_seconds
         aborted = asyncio.create_task(self._abort.wait(), name="abort")
         try:
-            while self._running and not aborted.done() and (left := until - time.monotonic()) > 0:
+            while self._handling and not aborted.done() and (left := until - time.monotonic()) > 0:
                 await asyncio.wait(
-                    {*self._running, aborted}, timeout=left, return_when=asyncio.FIRST_COMPLETED
+                    {*self._handling, aborted}, timeout=left, return_when=asyncio.FIRST_COMPLETED
                 )
         finally:
             aborted.cancel()
 
     async def _end_runs(self) -> None:
-        for handling in self._running.values():
+        for handling in self._handling.values():
             handling.abort()
-        while self._running:
-            await asyncio.wait(set(self._running))
+        while self._handling:
+            await asyncio.wait(set(self._handling))

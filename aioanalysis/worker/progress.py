@@ -142,6 +142,7 @@ class Presence:
         self._started_at = now()
         self._changed = asyncio.Event()
         self._running: dict[str, dict[str, Any]] = {}
+        self._finishing: dict[str, dict[str, Any]] = {}
         self._state = "running"
 
     @property
@@ -157,16 +158,22 @@ class Presence:
 
     def runs(self, claim: Claim) -> None:
         """A run has begun."""
-        self._running[claim.stem] = {
+        self._running[claim.nonce] = {
             "stem": claim.stem,
             "attempt": claim.package.attempt,
             "since": now().isoformat(),
         }
         self._changed.set()
 
-    def ran(self, claim: Claim) -> None:
-        """A run has ended."""
-        self._running.pop(claim.stem, None)
+    def finishes(self, claim: Claim) -> None:
+        """A run has left its slot; its commit is what remains."""
+        self._finishing[claim.nonce] = self._running.pop(claim.nonce)
+        self._changed.set()
+
+    def ended(self, claim: Claim) -> None:
+        """Nothing of a run is left here."""
+        self._running.pop(claim.nonce, None)
+        self._finishing.pop(claim.nonce, None)
         self._changed.set()
 
     async def keep(self) -> None:
@@ -206,6 +213,7 @@ class Presence:
             "state": self._state,
             "slots": self._settings.worker_jobs,
             "running": list(self._running.values()),
+            "finishing": list(self._finishing.values()),
             "methods": [
                 {"title": m.method.title, "version": m.method.version, "digest": m.digest} for m in methods
             ],

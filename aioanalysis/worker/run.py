@@ -63,7 +63,10 @@ class Host:
 
 
 class Run:
-    """One package on this host. `phase` says where it is; `end` takes its container away, at any moment."""
+    """One package on this host; `end` takes its container away, at any moment.
+
+    `entered` hears of each phase; `ended` is awaited as soon as the container has ended, if it ended well.
+    """
 
     def __init__(
         self,
@@ -72,12 +75,14 @@ class Run:
         folder: RunFolder,
         progress: Progress,
         entered: Callable[[str], None],
+        ended: Callable[[], Awaitable[None]],
     ) -> None:
         self._host = host
         self._claim = claim
         self._folder = folder
         self._progress = progress
         self._entered = entered
+        self._ended = ended
         self._starting: asyncio.Task[str] | None = None
         self.facts = Facts(started_at=now())
 
@@ -152,7 +157,9 @@ class Run:
             tell=self._tell,
         )
         facts.samples = watch.sampler.samples
-        facts.ended = await self._ended(run, watch, spec.alive_seconds)
+        facts.ended = await self._end_of(run, watch, spec.alive_seconds)
+        if facts.ended.code == 0:
+            await self._ended()
         await watch.take_last()
         await self._engine(lambda: host.runtime.remove(run))
         self._starting = None
@@ -169,7 +176,7 @@ class Run:
         except Unavailable as error:
             raise JobFailure(Reason.CONTAINER, f"the container could not be started: {error}") from error
 
-    async def _ended(self, run: str, watch: Watch, alive_seconds: float) -> Exit:
+    async def _end_of(self, run: str, watch: Watch, alive_seconds: float) -> Exit:
         """The run's end. Its watch ends with it, and can do it no harm.
 
         When the engine is gone for good, the run ends for want of signs of life, and nobody tells its code.

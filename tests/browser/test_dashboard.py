@@ -91,7 +91,9 @@ async def populate(api: Api) -> None:
     await put(api.storage, package_name(stem_of(job)), Container.QUEUE, uid=job.uid)
     running = await api.add_job(state=State.RUNNING, submitter="ben")
     run_of = {"stem": stem_of(running), "attempt": 1, "since": now.isoformat()}
-    await api.storage.write(Container.RESULTS, worker_name("busy"), sign("busy", running=[run_of]))
+    ended = {**run_of, "stem": new_stem()}
+    busy = sign("busy", running=[run_of], finishing=[ended])
+    await api.storage.write(Container.RESULTS, worker_name("busy"), busy)
     await api.storage.write(Container.RESULTS, worker_name("gone"), sign("gone", state="stopped"))
     await fill(api.storage, new_stem(), **expired())
     await fill(api.storage, new_stem(), uid="d" * 32)
@@ -131,6 +133,13 @@ async def test_no_tab_has_an_accessibility_fault_nor_is_wider_than_the_screen(
             )
             assert await faults(page) == [], tab
             assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, tab
+
+
+async def test_a_worker_shows_apart_what_runs_and_what_is_being_stored(page: Page, api: Api) -> None:
+    await populate(api)
+    part = await open_tab(page, "workers")
+    await expect(part.get_by_text("1 of 2 places taken")).to_be_visible()
+    await expect(part.get_by_role("listitem").filter(has_text="being stored").last).to_contain_text("noop")
 
 
 async def test_an_empty_service_says_so_on_every_tab(page: Page) -> None:

@@ -114,7 +114,8 @@ async def test_all_of_it_is_for_administrators_and_the_system_token(
 async def test_workers_are_told_with_what_they_run_and_whether_they_live(api: Api) -> None:
     stem = new_stem()
     run = {"stem": f"{stem}-7", "attempt": 2, "since": "2026-03-01T00:00:00+00:00"}
-    await api.storage.write(Container.RESULTS, worker_name("busy"), sign("busy", running=[run]))
+    busy_sign = sign("busy", running=[run], finishing=[{**run, "stem": f"{stem}-6"}])
+    await api.storage.write(Container.RESULTS, worker_name("busy"), busy_sign)
     await api.storage.write(Container.RESULTS, worker_name("gone"), sign("gone", state="stopped"))
     await api.storage.write(Container.RESULTS, worker_name("odd"), b"no sign at all")
     found = (await api.get("/v1/workers", by="root")).json()
@@ -133,6 +134,7 @@ async def test_workers_are_told_with_what_they_run_and_whether_they_live(api: Ap
             "since": "2026-03-01T00:00:00.000Z",
         }
     ]
+    assert [(one["job"], one["frame"]) for one in busy["finishing"]] == [(job, 6)]
     assert (busy["host"], busy["runtime"], busy["slots"]) == ("node-1", "docker", 2)
     assert busy["methods"] == [{"title": "noop", "version": "1", "digest": "d"}]
     assert busy["disk"] == {"free_bytes": 10, "reserve_bytes": 5}

@@ -37,6 +37,7 @@ def sign(worker: str, **changes: Any) -> bytes:
         "state": "running",
         "slots": 2,
         "running": [],
+        "finishing": [],
         "methods": [{"title": "noop", "version": "1", "digest": "d"}],
         "disk": {"free_bytes": 10, "reserve_bytes": 5},
         "started_at": datetime.now(UTC).isoformat(),

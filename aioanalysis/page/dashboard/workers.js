@@ -83,13 +83,17 @@ function Runs({ worker }) {
       <span>${worker.running.length} of ${count(slots, "place")} taken</span>
     </p>
     <ul class="plain">
-      ${worker.running.map(
-        (run) => html`<li key=${run.stem}>
-          ${run.job ? html`<a href=${link("jobs", run.job)}>${run.title}</a> <code class="dim">${run.job}</code>` : run.stem}
-          ${run.frame !== null && html`, run ${run.frame}`}${run.attempt > 1 && html`, attempt ${run.attempt}`}
-          ${run.since && html`<span class="dim small">, since <${Time} at=${run.since} /></span>`}
-        </li>`,
-      )}
+      ${worker.running.map((run) => html`<${Run} key=${run.stem} run=${run} />`)}
+      ${worker.finishing.map((run) => html`<${Run} key=${`${run.stem} ${run.attempt}`} run=${run} finishing />`)}
     </ul>
   </div>`;
+}
+
+function Run({ run, finishing }) {
+  return html`<li>
+    ${run.job ? html`<a href=${link("jobs", run.job)}>${run.title}</a> <code class="dim">${run.job}</code>` : run.stem}
+    ${run.frame !== null && html`, run ${run.frame}`}${run.attempt > 1 && html`, attempt ${run.attempt}`}
+    ${run.since && html`<span class="dim small">, since <${Time} at=${run.since} /></span>`}
+    ${finishing && html`<span class="dim small">, has run: its result is being stored</span>`}
+  </li>`;
 }

@@ -19,6 +19,7 @@ WHOLE = {
     "state": "low_disk",
     "slots": 2,
     "running": [{"stem": "noop.0123abcd", "attempt": 2, "since": "2026-03-01T00:00:00+00:00"}],
+    "finishing": [{"stem": "noop.fedcba98", "attempt": 1, "since": "2026-03-01T00:00:00+00:00"}],
     "methods": [{"title": "noop", "version": "1", "digest": "d"}],
     "disk": {"free_bytes": 10, "reserve_bytes": 5},
     "started_at": "2026-03-01T00:00:00Z",
@@ -36,6 +37,7 @@ def test_all_that_a_worker_tells_is_read() -> None:
     assert (sign.worker, sign.host, sign.service_version, sign.state) == ("w1", "node-1", "0.1.0", "low_disk")
     assert (sign.runtime, sign.engine, sign.slots) == ("docker", "Docker 29", 2)
     assert sign.running == (RunSign(stem="noop.0123abcd", attempt=2, since=at),)
+    assert sign.finishing == (RunSign(stem="noop.fedcba98", attempt=1, since=at),)
     assert sign.methods == (MethodSign(title="noop", version="1", digest="d"),)
     assert (sign.free_bytes, sign.reserve_bytes, sign.started_at) == (10, 5, at)
     assert sign.at == at
@@ -57,6 +59,7 @@ def test_what_is_missing_or_of_another_form_is_unknown() -> None:
     assert sign.worker == "w?"
     assert (sign.host, sign.runtime, sign.slots, sign.free_bytes, sign.started_at) == (None,) * 5
     assert sign.running == (RunSign(stem="x", attempt=None, since=None),)
+    assert sign.finishing == ()
     assert sign.methods == ()
     assert sign.state == "running"
 

@@ -17,6 +17,10 @@ export class Problem extends Error {
   }
 }
 
+/** Seconds until a call counts as unanswered; what changes much may take long. */
+const DEADLINE = 30;
+const LONG_DEADLINE = 300;
+
 /** Who is signed in: {user, role, csrf_token, expires_at}, or null. */
 let session = null;
 const listeners = new Set();
@@ -58,26 +62,32 @@ export async function signOut() {
 
 /**
  * One call. `body` is sent as JSON, `query` holds strings, arrays of them, or null for what is left out.
- * Gives the JSON of the answer, null without any; throws Problem.
+ * Gives the JSON of the answer, null without any; throws Problem, also when there is none for `seconds`.
  */
-export async function call(method, path, { body, query, headers = {}, signal } = {}) {
+export async function call(method, path, { body, query, headers = {}, signal, seconds } = {}) {
   const sent = { ...changeHeaders(method), ...headers };
   if (body !== undefined) sent["Content-Type"] = "application/json";
-  let response;
+  const options = { method, headers: sent, body: body === undefined ? undefined : JSON.stringify(body) };
+  const read = (response) => (response.status === 204 ? null : response.json());
+  return answered(path + search(query), options, read, signal, seconds ?? (method === "GET" ? DEADLINE : LONG_DEADLINE));
+}
+
+/** What `read(response)` makes of an answer that is no problem, within `seconds`; throws Problem. */
+async function answered(path, options, read, signal, seconds) {
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), seconds * 1000);
   try {
-    response = await fetch(path + search(query), {
-      method,
-      headers: sent,
-      body: body === undefined ? undefined : JSON.stringify(body),
-      credentials: "same-origin",
-      signal,
-    });
+    const either = signal ? AbortSignal.any([signal, late.signal]) : late.signal;
+    const response = await fetch(path, { ...options, credentials: "same-origin", signal: either });
+    if (!response.ok) throw await problemOf(response);
+    return await read(response);
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "The service cannot be reached." });
+    if (error instanceof Problem || signal?.aborted) throw error;
+    if (late.signal.aborted) throw new Problem(0, { title: "No answer", detail: `The service has not answered for ${seconds} seconds.` });
+    throw new Problem(0, { title: "No connection", detail: "The service cannot be reached." });
+  } finally {
+    clearTimeout(timer);
   }
-  if (!response.ok) throw await problemOf(response);
-  return response.status === 204 ? null : response.json();
 }
 
 /** The text of a file, at most `most` bytes of it: {text, whole}. */
@@ -99,18 +109,8 @@ export async function text(path, { most = Infinity, signal } = {}) {
   }
 }
 
-/** A response whose body is to be read as a stream; throws Problem. */
-export async function open(path, { signal } = {}) {
-  let response;
-  try {
-    response = await fetch(path, { credentials: "same-origin", signal });
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Problem(0, { detail: "The service cannot be reached." });
-  }
-  if (!response.ok) throw await problemOf(response);
-  return response;
-}
+/** A response whose body is to be read as a stream, however long that takes; throws Problem. */
+export const open = (path, { signal } = {}) => answered(path, {}, (response) => response, signal, DEADLINE);
 
 /** POST of a form with files; `onProgress(fraction)` while it is sent (fetch cannot tell). */
 export function upload(path, form, onProgress, headers = {}) {

@@ -4,7 +4,7 @@ import { currentSession, onSession, resume, signOut } from "./api.js";
 import { announce, html, render, useEffect, useEvents, useState } from "./dom.js";
 import { status as eventStatus } from "./events.js";
 import { link, match, usePlace } from "./router.js";
-import { Empty, Heading, Loading, Problem } from "./ui.js";
+import { Empty, Guarded, Heading, Loading, Problem } from "./ui.js";
 import { VIEWS } from "./views/index.js";
 import { SignIn } from "./views/signin.js";
 
@@ -45,7 +45,7 @@ function Shell({ session }) {
     <${Connection} />
     <main id="main" tabindex="-1">
       ${allowed
-        ? html`<${found.view.View} key=${keyOf(found)} ...${found.params} query=${here.query} session=${session} />`
+        ? html`<${Guarded} key=${keyOf(found)}><${found.view.View} ...${found.params} query=${here.query} session=${session} /><//>`
         : here.parts.length > 0 && html`<${Nowhere} />`}
     </main>
   `;

@@ -1,30 +1,42 @@
 /** Preact and htm under one name, and the hooks that the views share. */
 
-import { html, render, useCallback, useEffect, useMemo, useRef, useState } from "./vendor/preact.js";
+import { html, render, useCallback, useEffect, useErrorBoundary, useMemo, useRef, useState } from "./vendor/preact.js";
 import { listen } from "./events.js";
 
-export { html, render, useCallback, useEffect, useMemo, useRef, useState };
+export { html, render, useCallback, useEffect, useErrorBoundary, useMemo, useRef, useState };
 
 /**
- * Loads with `load(signal)` when `deps` change: {data, problem, loading, reload, setData}.
- * While it loads again, the data of before stay.
+ * Loads with `load(signal)` when `deps` change: {data, problem, loading, reload, refresh, setData}.
+ * While it loads again, the data of before stay. `reload` gives up what is loading; `refresh` waits for it first,
+ * so that changes which come faster than answers do not keep every answer from coming.
  */
 export function useLoad(load, deps) {
   const [state, setState] = useState({ data: null, problem: null, loading: true });
   const running = useRef(null);
   const latest = useRef(load);
   latest.current = load;
+  const again = useRef(false);
   const reload = useCallback(async () => {
     running.current?.abort();
     const control = new AbortController();
     running.current = control;
+    again.current = false;
     setState((before) => ({ ...before, loading: true }));
+    let ended;
     try {
       const data = await latest.current(control.signal);
-      if (!control.signal.aborted) setState({ data, problem: null, loading: false });
+      ended = () => ({ data, problem: null, loading: false });
     } catch (problem) {
-      if (!control.signal.aborted) setState((before) => ({ ...before, problem, loading: false }));
+      ended = (before) => ({ ...before, problem, loading: false });
     }
+    if (control.signal.aborted) return;
+    running.current = null;
+    setState(ended);
+    if (again.current) reload();
+  }, []);
+  const refresh = useCallback(() => {
+    if (running.current) again.current = true;
+    else reload();
   }, []);
   useEffect(() => {
     setState({ data: null, problem: null, loading: true });
@@ -32,7 +44,7 @@ export function useLoad(load, deps) {
     return () => running.current?.abort();
   }, deps);
   const setData = useCallback((change) => setState((before) => ({ ...before, data: change(before.data) })), []);
-  return { ...state, reload, setData };
+  return { ...state, reload, refresh, setData };
 }
 
 /** Calls `listener(kind, data)` for the service's events, while the component is there. */

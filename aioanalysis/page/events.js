@@ -4,9 +4,11 @@ import { currentSession, onSession, resume } from "./api.js";
 
 const PAUSE = 2000;
 const REST = 5000;
+const DEADLINE = 20_000;
 const listeners = new Set();
 let source = null;
 let again = 0;
+let late = 0;
 
 /** "off", "opening", "live", "lost" while it tries again, or "resting" while nobody looks. */
 export let status = "off";
@@ -35,8 +37,10 @@ function start() {
   stop();
   setStatus("opening");
   source = new EventSource("/v1/events");
+  expect();
   let fresh = true;
   source.onopen = () => {
+    clearTimeout(late);
     setStatus("live");
     // A new stream tells nothing of before; one that comes back goes on where it was cut.
     if (fresh) tell("reset", {});
@@ -47,8 +51,18 @@ function start() {
   }
   source.onerror = () => {
     setStatus("lost");
+    expect();
     if (source.readyState === EventSource.CLOSED) again = setTimeout(reopen, PAUSE);
   };
+}
+
+/** A stream that neither opens nor fails is given up: a browser would wait for it for minutes. */
+function expect() {
+  clearTimeout(late);
+  late = setTimeout(() => {
+    setStatus("lost");
+    reopen();
+  }, DEADLINE);
 }
 
 /** A new stream, if there is still a session: after an error status, which ends an EventSource, or a rest. */
@@ -65,6 +79,7 @@ async function reopen() {
 
 function stop() {
   clearTimeout(again);
+  clearTimeout(late);
   source?.close();
   source = null;
 }

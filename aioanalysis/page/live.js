@@ -11,9 +11,9 @@ const MANY = 10;
 export function useJob(id) {
   const loaded = useLoad((signal) => call("GET", `/v1/jobs/${encodeURIComponent(id)}`, { signal }), [id]);
   const [removed, setRemoved] = useState(false);
-  const reload = useRef(throttled(() => loaded.reload(), PAUSE));
+  const reload = useRef(throttled(() => loaded.refresh(), PAUSE));
   useEvents((kind, data) => {
-    if (kind === "reset") loaded.reload();
+    if (kind === "reset") loaded.refresh();
     else if (kind === "job" && data.job === id) {
       if (data.kind === "removed") setRemoved(true);
       else reload.current();
@@ -32,15 +32,15 @@ export function useJobs(query) {
   flush.current = async () => {
     const ids = [...changed.current];
     changed.current.clear();
-    if (ids.length > MANY) return loaded.reload();
+    if (ids.length > MANY) return loaded.refresh();
     const found = await Promise.all(ids.map((id) => call("GET", `/v1/jobs/${id}`).catch(() => null)));
     return loaded.setData((data) => data && { ...data, jobs: merged(data.jobs, found.filter(Boolean), query) });
   };
   const last = useRef(Promise.resolve());
-  const inTurn = () => (last.current = last.current.then(() => flush.current())); // or older news could come last
+  const inTurn = () => (last.current = last.current.finally(() => flush.current()).catch(() => loaded.refresh())); // or older news could come last
   const soon = useRef(throttled(inTurn, PAUSE));
   useEvents((kind, data) => {
-    if (kind === "reset") loaded.reload();
+    if (kind === "reset") loaded.refresh();
     else if (kind === "job" && data.kind === "removed") {
       changed.current.delete(data.job);
       loaded.setData((before) => before && { ...before, jobs: before.jobs.filter((job) => job.id !== data.job) });

@@ -1,6 +1,6 @@
 /** Small parts that all views are made of. */
 
-import { html, useEffect, useNow, useRef, useState } from "./dom.js";
+import { html, useEffect, useErrorBoundary, useNow, useRef, useState } from "./dom.js";
 import { moment, relative } from "./format.js";
 import { SHAPES, STATES } from "./states.js";
 
@@ -34,8 +34,23 @@ export function Time({ at }) {
   return at ? html`<time datetime=${at} title=${moment(at)}>${relative(at, now)}</time>` : html`<span>unknown</span>`;
 }
 
+const PATIENCE = 8000;
+
 export function Loading({ what = "Loading" }) {
-  return html`<p class="loading" role="status"><span class="spinner" aria-hidden="true"></span>${what} …</p>`;
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), PATIENCE);
+    return () => clearTimeout(timer);
+  }, []);
+  return html`<p class="loading" role="status">
+    <span class="spinner" aria-hidden="true"></span>${what} …${late && " The service is slow to answer; still trying."}
+  </p>`;
+}
+
+/** `children`, or where drawing them has failed that this is so, and a way to try again. */
+export function Guarded({ children }) {
+  const [error, reset] = useErrorBoundary((found) => setTimeout(() => { throw found; }));
+  return error ? html`<${Problem} title="This part of the page has a fault" problem=${error} again=${reset} />` : children;
 }
 
 /** What went wrong, in words, with what can be done. */

@@ -192,12 +192,22 @@ async def test_a_running_job_is_killed_after_a_question_then_retried_and_removed
     )
     await tab(page, "Output")
     await expect(page.get_by_role("region", name="Output")).to_contain_text("step 1")
+    await tab(page, "CPU and memory")
+    await expect(page.get_by_role("img", name="Memory")).to_contain_text("limit 256 MB")
+    samples = page.get_by_role("region", name="In short").locator("dd", has_text=re.compile("times, every"))
+    before = await samples.inner_text()
+    await expect(samples).not_to_have_text(before)  # by events: nothing here loads the page anew
+    await expect(page.locator(".chart polyline.line").first).to_be_visible()
     await page.get_by_role("button", name="Kill").click()
     await page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     await expect_state(page, "Running")
     await page.get_by_role("button", name="Kill").click()
     await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
     await expect_state(page, "Killed")
+    await tab(page, "Overview")
+    async with page.expect_download() as waiting:
+        await page.get_by_role("link", name="Package so far").click()
+    assert (await waiting.value).suggested_filename == f"slow.{job['id']}.1.killed.zip"
     await page.get_by_role("button", name="Retry").click()
     await expect_state(page, "Waiting|Queued|Running")
     await expect_state(page, "Running")

@@ -11,7 +11,7 @@ import { number } from "../format.js";
  */
 export function useLive(path, query, { kinds = ["job"], milliseconds = 3000, every = 0 } = {}) {
   const loaded = useLoad((signal) => call("GET", path, { query, signal }), [path]);
-  const { reload } = loaded;
+  const { reload, refresh } = loaded;
   const asked = JSON.stringify(query);
   const last = useRef(asked);
   useEffect(() => {
@@ -23,9 +23,9 @@ export function useLive(path, query, { kinds = ["job"], milliseconds = 3000, eve
     () =>
       throttled(() => {
         if (document.hidden) stale.current = true;
-        else reload();
+        else refresh();
       }, milliseconds),
-    [reload, milliseconds],
+    [refresh, milliseconds],
   );
   // The service keeps what is costly for some seconds, so the first answer after an event may be of before it:
   // asked again until there is one that was made after that.
@@ -53,11 +53,11 @@ export function useLive(path, query, { kinds = ["job"], milliseconds = 3000, eve
     const seen = () => {
       if (document.hidden || !stale.current) return;
       stale.current = false;
-      reload();
+      refresh();
     };
     document.addEventListener("visibilitychange", seen);
     return () => document.removeEventListener("visibilitychange", seen);
-  }, [reload]);
+  }, [refresh]);
   return loaded;
 }
 

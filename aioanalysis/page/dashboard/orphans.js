@@ -6,6 +6,7 @@ import { bytes, count, duration, number } from "../format.js";
 import { Confirm, Empty, Loaded, Problem, Time } from "../ui.js";
 import { Breakable, Table } from "./live.js";
 
+const PATIENCE = 300; // seconds: both containers are listed whole
 const KINDS = {
   package: "packages waiting for a worker",
   claim: "packages taken by a worker",
@@ -37,7 +38,7 @@ const COLUMNS = [
 ];
 
 export function Orphans() {
-  const list = useLoad((signal) => call("GET", "/v1/orphans", { signal }), []);
+  const list = useLoad((signal) => call("GET", "/v1/orphans", { signal, seconds: PATIENCE }), []);
   return html`<${Loaded} of=${list} what="Looking through storage">
     ${(data) => html`
       <div class="row apart">

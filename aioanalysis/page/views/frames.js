@@ -6,6 +6,7 @@ import { link } from "../router.js";
 import { REASONS, STATES } from "../states.js";
 import { Empty, Loaded, State } from "../ui.js";
 import { gistOf } from "./jobs.js";
+import { Kept } from "./kept.js";
 
 const SHOWN = 200;
 
@@ -60,8 +61,18 @@ function Row({ job, frame }) {
         ${frame.links.result && html`<a href=${frame.links.result} download>Package</a>`}
         ${frame.links.failed_result && html`<a href=${frame.links.failed_result} download>Failed package</a>`}
       </span>
+      ${(frame.attempt > 1 || frame.state === "killed") && html`<${Earlier} job=${job} frame=${frame} />`}
     </td>
   </tr>`;
+}
+
+/** Asked for only when it is opened: there may be a thousand. */
+function Earlier({ job, frame }) {
+  const [open, setOpen] = useState(false);
+  return html`<details class="small" onToggle=${(event) => setOpen(event.target.open)}>
+    <summary>Earlier attempts</summary>
+    ${open && html`<${Kept} job=${{ ...frame, id: job.id }} number=${frame.number} />`}
+  </details>`;
 }
 
 function whatOf(frame) {

@@ -43,7 +43,7 @@ function useFrames(id, job) {
     async (signal) => (wanted ? (await call("GET", `/v1/jobs/${encodeURIComponent(id)}/frames`, { signal })).frames : []),
     [id, wanted],
   );
-  const reload = useRef(throttled(() => loaded.reload(), 1000));
+  const reload = useRef(throttled(() => loaded.refresh(), 1000));
   useEvents((kind, data) => {
     if (wanted && (kind === "reset" || (kind === "job" && data.job === id))) reload.current();
   });
@@ -73,7 +73,7 @@ function Panel({ tab, query, session, job, frames, label, setJob }) {
     ${shown === "report" && html`<${Report} run=${run} />`}
     ${shown === "files" && html`<${Files} key=${number} run=${run} job=${job} number=${number} path=${query.get("path")} />`}
     ${shown === "log" && html`<${Log} key=${`${number} ${run.attempt} ${run.state === "running"}`} run=${run} />`}
-    ${shown === "usage" && html`<${Usage} run=${run} title=${job.title} />`}
+    ${shown === "usage" && html`<${Usage} key=${number} run=${run} />`}
     ${shown === "history" && html`<${History} job=${job} />`}
   `;
 }
@@ -86,11 +86,12 @@ function runOf(job, frame) {
   return {
     state: one.state,
     attempt: one.attempt,
-    usage: one.usage,
+    job: job.id,
+    number: frame ? frame.number : null,
     links: one.links,
     files: `${place}/files${search}`,
     log: `${place}/log${search}`,
-    metadata: `${place}/metadata${search}`,
+    usage: `${place}/usage${search}`,
     search,
   };
 }
@@ -99,13 +100,14 @@ function tabsOf(job, runs) {
   const all = job.frames ? runs : [job];
   const states = new Set(all.map((run) => run.state));
   const left = all.some(hasLeftSomething);
+  const under = states.has("running") || states.has("retrying");
   return [
     { name: "overview", label: "Overview" },
     job.frames && { name: "runs", label: "Runs" },
     states.has("complete") && { name: "report", label: "Report", framed: true },
     left && { name: "files", label: "Files", framed: true },
-    (left || states.has("running") || states.has("retrying")) && { name: "log", label: "Output", framed: true },
-    left && { name: "usage", label: "CPU and memory", framed: true },
+    (left || under) && { name: "log", label: "Output", framed: true },
+    (left || under) && { name: "usage", label: "CPU and memory", framed: true },
     { name: "history", label: "History" },
   ].filter(Boolean);
 }
@@ -116,7 +118,7 @@ function hasLeftSomething({ links }) {
 
 /** The frame that a tab shows unless one is chosen. */
 function bestOf(tab, runs) {
-  const wanted = tab === "log" ? ["running", "failed", "complete"] : ["complete", "failed"];
+  const wanted = tab === "log" || tab === "usage" ? ["running", "failed", "complete"] : ["complete", "failed"];
   for (const state of wanted) {
     const found = runs.find((run) => run.state === state);
     if (found) return found.number;

@@ -9,6 +9,7 @@ import { Stages } from "../stages.js";
 import { ADVICE, FINISHED, REASONS, STATES } from "../states.js";
 import { State, Time } from "../ui.js";
 import { framesOf, sourceOf } from "./jobs.js";
+import { KeptLink, useKept } from "./kept.js";
 
 const TAIL = 4000;
 const SHOWN = 4;
@@ -29,7 +30,7 @@ export function Overview({ job, runs, label }) {
         <${Parameters} job=${job} />
       </section>
     </div>
-    ${job.attempts.length > 1 && html`<${Attempts} attempts=${job.attempts} />`}
+    ${(job.attempts.length > 1 || job.state === "killed") && !job.frames && html`<${Attempts} job=${job} />`}
   `;
 }
 
@@ -126,19 +127,22 @@ function Parameters({ job }) {
   </dl>`;
 }
 
-function Attempts({ attempts }) {
+function Attempts({ job }) {
+  const kept = useKept(job, null);
+  if (!job.attempts.length) return null;
   return html`<section class="card table" aria-labelledby="attempts-title">
     <h2 id="attempts-title" class="pad">Runs so far</h2>
     <div class="scroll" tabindex="0" role="region" aria-labelledby="attempts-title">
       <table>
-        <thead><tr><th scope="col">Run</th><th scope="col">Ended</th><th scope="col">When</th><th scope="col">Host</th><th scope="col">What was wrong</th></tr></thead>
+        <thead><tr><th scope="col">Run</th><th scope="col">Ended</th><th scope="col">When</th><th scope="col">Host</th><th scope="col">What was wrong</th><th scope="col">What it left</th></tr></thead>
         <tbody>
-          ${attempts.map((one) => html`<tr key=${one.attempt}>
+          ${job.attempts.map((one) => html`<tr key=${one.attempt}>
             <td>${one.attempt}</td>
             <td>${STATES[one.ending]?.label.toLowerCase() || one.ending.replaceAll("_", " ")}</td>
             <td>${one.finished_at ? html`<${Time} at=${one.finished_at} />` : "unknown"}</td>
             <td>${one.host || "unknown"}</td>
             <td>${one.error ? one.error.message : "nothing"}</td>
+            <td><${KeptLink} run=${job} attempt=${one.attempt} kept=${kept.data} /></td>
           </tr>`)}
         </tbody>
       </table>

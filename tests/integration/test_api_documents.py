@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,22 @@ from typer.testing import CliRunner
 from aioanalysis.api import openapi
 from aioanalysis.api.app import ENDPOINTS
 from aioanalysis.api.context import Gauge
+from aioanalysis.api.events import HUB, RETRY_MILLISECONDS
 from aioanalysis.cli import app
 from aioanalysis.domain.dependencies import Dependency
-from aioanalysis.domain.exchange import Container, package_name
+from aioanalysis.domain.exchange import Container, attempt_name, package_name, progress_name
 from aioanalysis.domain.frames import Attempt, Frame
 from aioanalysis.domain.job import Split
 from aioanalysis.domain.outcomes import JobError, Reason
+from aioanalysis.domain.progress import Progress
 from aioanalysis.domain.records import Selection
 from aioanalysis.domain.states import State
 from aioanalysis.domain.usage import Usage
 from aioanalysis.errors import Unavailable
+from aioanalysis.interfaces import JobProgress
 from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.apiserver import Api, make_zip, open_api
+from tests.support.events import listening
 
 DOCUMENT = openapi.document(ENDPOINTS)
 
@@ -79,6 +84,12 @@ async def test_answers_are_what_the_document_tells(api: Api) -> None:
         after=(Dependency(job=complete.id),),
         split=Split(by="x"),
     )
+    running = await api.add_job(state=State.RUNNING)
+    name = attempt_name(f"{complete.title}.{complete.id}", 1, ".failed.zip")
+    await api.storage.write(Container.RESULTS, name, b"zip", metadata={"uid": complete.uid})
+    told = json.dumps({"usage": usage.to_json()}).encode()
+    name = progress_name(f"{running.title}.{running.id}")
+    await api.storage.write(Container.RESULTS, name, told, metadata={"uid": running.uid})
     await api.storage.write(Container.QUEUE, package_name(f"noop.{failed.id}"), b"tar")
     for path, kind in (
         ("/v1/jobs", "/v1/jobs"),
@@ -94,6 +105,8 @@ async def test_answers_are_what_the_document_tells(api: Api) -> None:
         ("/v1/workers", "/v1/workers"),
         ("/v1/statistics", "/v1/statistics"),
         ("/v1/orphans", "/v1/orphans"),
+        (f"/v1/jobs/{complete.id}/attempts", "/v1/jobs/{id}/attempts"),
+        (f"/v1/jobs/{running.id}/usage", "/v1/jobs/{id}/usage"),
         ("/healthz", "/healthz"),
         ("/readyz", "/readyz"),
     ):
@@ -114,6 +127,70 @@ async def test_answers_are_what_the_document_tells(api: Api) -> None:
         reply = await api.call("POST", "/v1/jobs", data=body, headers=headers)
         assert reply.status == status
         fits(reply.json(), schema_of("/v1/jobs", "post", status))
+
+
+async def test_the_stream_of_events_answers_as_the_document_says(api: Api) -> None:
+    told = DOCUMENT["paths"]["/v1/events"]["get"]
+    assert [parameter["name"] for parameter in told["parameters"]] == ["Last-Event-ID"]
+    place = {"Last-Event-ID": (await api.parts.events.newest())}
+    others = [{"Last-Event-ID": odd} for odd in ("0-1", "", "x", "-1", "9" * 400, "5-5-5", "1-", "\xff")]
+    plain = [
+        (by, method, headers)
+        for by in ("ann", "root")
+        for method in ("GET", "HEAD")
+        for headers in ({}, place)
+    ]
+    odd = [("ann", "GET", headers) for headers in others]
+    ways: list[tuple[str | None, str, dict[str, str]]] = [
+        *plain,
+        *odd,
+        (None, "GET", {}),
+        (None, "GET", {"Authorization": "Bearer nobody's"}),
+        ("ann", "GET", {"X-API-Key": "another"}),
+        ("ann", "GET", {"If-None-Match": "*"}),
+        ("ann", "GET", {"Range": "bytes=0-1"}),
+    ]
+    seen = {status for by, method, headers in ways for status in [await answered(api, by, method, headers)]}
+    api.app[HUB].stopping = True
+    seen.add(await answered(api, "ann", "GET", {}))
+    assert seen == {"200", "401", "503"}
+
+
+async def answered(api: Api, by: str | None, method: str, headers: dict[str, str]) -> str:
+    """The status of one call of /v1/events, which is as its document says."""
+    key = {"Authorization": f"Bearer {api.keys[by]}"} if by else {}
+    async with api.session.request(method, f"{api.url}/v1/events", headers={**key, **headers}) as reply:
+        responses = DOCUMENT["paths"]["/v1/events"]["get"]["responses"]
+        [kind] = responses[str(reply.status)]["content"]
+        assert reply.headers["Content-Type"].partition(";")[0] == kind, headers
+        if reply.status == 200:
+            assert reply.headers["Cache-Control"] == "no-store"
+            first = await reply.content.readline()
+            assert first == (b"" if method == "HEAD" else f"retry: {RETRY_MILLISECONDS}\n".encode()), headers
+        else:
+            fits(await reply.json(content_type=kind), schema_of("/v1/events", "get", reply.status))
+            assert "Retry-After" in reply.headers or reply.status != 503
+        return str(reply.status)
+
+
+async def test_events_are_named_and_made_as_the_document_says(api: Api) -> None:
+    text = DOCUMENT["paths"]["/v1/events"]["get"]["description"]
+    async with listening(api, "ann") as events:
+        job = await api.add_job(state=State.RUNNING)
+        at = datetime.now(UTC)
+        progress = Progress(attempt=1, stage=2, stages=5, name="2_x.py", message=None, fraction=None, at=at)
+        news = JobProgress(job=job.id, submitter="ann", title=job.title, frame=None, progress=progress)
+        await api.parts.progress.post([news])
+        heard = dict([await events.next() for _ in range(2)])
+    async with listening(api, "ann", "unheard-of") as lost:
+        name, _ = await lost.next()
+    assert {*heard, name} == {"job", "progress", "reset"}
+    assert all(
+        f"`{told}`" in text
+        for told in (*heard, name, "kind", "stage", "stages", "name", "message", "fraction")
+    )
+    assert heard["job"]["kind"] == "created"
+    assert {"stage", "stages", "name", "message", "fraction"} <= heard["progress"].keys()
 
 
 async def test_the_document_and_its_page_are_open_and_need_nothing_from_elsewhere(api: Api) -> None:

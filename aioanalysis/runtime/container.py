@@ -72,6 +72,7 @@ def _host_config(spec: RunSpec, host_cpus: int | None, source: str) -> dict[str,
     config: dict[str, Any] = {
         "NetworkMode": "bridge" if spec.method.method.network else "none",
         "CapDrop": ["ALL"],
+        "UsernsMode": "host",  # an engine that maps user ids would have the job directory another's
         "SecurityOpt": ["no-new-privileges:true"],
         "ReadonlyRootfs": True,
         "Tmpfs": {"/tmp": f"rw,nosuid,nodev,size={TMP_BYTES}"},  # noqa: S108
@@ -103,6 +104,7 @@ def clearing_config(image: str, source: str) -> dict[str, Any]:
         "Labels": {KIND_LABEL: CLEARING},
         "HostConfig": {
             "NetworkMode": "none",
+            "UsernsMode": "host",
             "CapDrop": ["ALL"],
             "CapAdd": ["DAC_OVERRIDE", "FOWNER"],
             "SecurityOpt": ["no-new-privileges:true"],

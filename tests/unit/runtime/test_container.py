@@ -10,7 +10,7 @@ import pytest
 
 from aioanalysis.domain.method import Limits, Method
 from aioanalysis.interfaces import Image, MethodDirectory, RunSpec
-from aioanalysis.runtime.container import container_config, exit_of, log_tail, sample_of
+from aioanalysis.runtime.container import clearing_config, container_config, exit_of, log_tail, sample_of
 from aioanalysis.runtime.engine import engine_time
 from aioanalysis.runtime.images import image_tag
 
@@ -184,6 +184,12 @@ def test_a_run_is_given_its_job_directory_and_nothing_else() -> None:
     assert not any(text.startswith("PYTHONPATH") for text in given["Env"])
     assert "Memory" not in host
     assert "NanoCpus" not in host
+
+
+def test_user_ids_are_the_hosts_on_an_engine_that_maps_them_too() -> None:
+    """Otherwise neither a run nor the clearing after it could use the job directory."""
+    for given in (config(), clearing_config("image", "/jobs/one")):
+        assert given["HostConfig"]["UsernsMode"] == "host"
 
 
 def test_limits_become_the_containers() -> None:

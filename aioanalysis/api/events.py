@@ -108,7 +108,7 @@ class Hub:
             raise Unavailable("the job store does not answer", retry_after=2) from None
 
     async def run(self) -> None:
-        """For ever, through faults; after one it makes sure that nothing was missed."""
+        """For ever, through faults. Each look makes sure that nothing was missed: the store may lose data."""
         place: str | None = None
         pause = FIRST_PAUSE
         while True:
@@ -120,7 +120,8 @@ class Hub:
                 self._started.set()
                 pause = FIRST_PAUSE
                 while True:
-                    place = self._hand_out(await self.source.wait(place, limit=BATCH), place)
+                    await self.source.wait(place, limit=1)
+                    place = self._hand_out(await self.source.after(place, limit=BATCH), place)
             except Missing:
                 for listener in self._listeners:
                     listener.lose()

@@ -93,6 +93,26 @@ async def test_a_place_that_is_not_kept_is_told_by_a_reset(api: Api, unique: str
         assert (await events.next())[1]["job"] == first.id
 
 
+async def test_a_stream_that_was_lost_is_told_by_a_reset_to_who_listens_and_to_who_comes_back(
+    api: Api, unique: str
+) -> None:
+    async with listening(api, "ann") as events:
+        await api.add_job()
+        await events.next()
+        await api.parts.client.delete(f"{unique}:events")  # as by a Redis that came back without its data
+        job = await api.add_job()
+        assert (await events.next())[0] == "reset"
+        await finished(api, job)
+        assert (await events.next())[1]["state"] == "complete"
+        place = events.id
+    await api.parts.client.delete(f"{unique}:events")
+    job = await api.add_job()
+    async with listening(api, "ann", place) as again:
+        assert (await again.next())[0] == "reset"
+        await finished(api, job)
+        assert (await again.next())[1]["job"] == job.id
+
+
 async def test_a_listener_too_slow_is_told_to_begin_anew_and_holds_up_nobody(api: Api) -> None:
     hub = api.app[HUB]
     async with listening(api, "ann") as slow, listening(api, "root") as other:

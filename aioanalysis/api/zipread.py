@@ -17,25 +17,26 @@ from aioanalysis.aio import in_thread
 from aioanalysis.domain.exchange import Container
 from aioanalysis.errors import Damaged, Unavailable
 from aioanalysis.interfaces import BlobInfo, PackageStorage
+from aioanalysis.zipformat import (
+    DEFLATED,
+    ENCRYPTED,
+    END,
+    END64,
+    END64_MARK,
+    ENTRY,
+    ENTRY_MARK,
+    FULL16,
+    FULL32,
+    LOCAL,
+    LOCAL_MARK,
+    LOCATOR,
+    LOCATOR_MARK,
+    STORED,
+    UTF8,
+    ZIP64_FIELD,
+)
 
-END: Final = struct.Struct("<L4H2LH")
-LOCATOR: Final = struct.Struct("<2LQL")
-END64: Final = struct.Struct("<LQ2H2L4Q")
-ENTRY: Final = struct.Struct("<L6H3L5H2L")
-LOCAL: Final = struct.Struct("<L5H3L2H")
-LOCAL_MARK: Final = 0x04034B50
-ENTRY_MARK: Final = 0x02014B50
-LOCATOR_MARK: Final = 0x07064B50
-END64_MARK: Final = 0x06064B50
 COMMENT_MAX: Final = 0xFFFF
-FULL16: Final = 0xFFFF
-FULL32: Final = 0xFFFFFFFF
-ZIP64_FIELD: Final = 0x0001
-ENCRYPTED: Final = 0x0001
-UTF8: Final = 0x0800
-STORED: Final = 0
-DEFLATED: Final = 8
-
 DIRECTORY_MAX_BYTES: Final = 64 * 1024 * 1024
 TAIL_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 256 * 1024

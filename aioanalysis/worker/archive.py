@@ -7,29 +7,29 @@ import hashlib
 import json
 import os
 import threading
-import zlib
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from isal import isal_zlib
-from stream_zip import NO_COMPRESSION_32, NO_COMPRESSION_64, ZIP_32, ZIP_64, Method, stream_zip
 
 from aioanalysis.aio import in_thread
 from aioanalysis.worker.jobtree import JobFile, Skipped, opened, walk
+from aioanalysis.worker.zipwriter import ZipWriter
 
 MANIFEST: Final = "manifest.json"
-READ_BYTES: Final = 1 << 20
+READ_BYTES: Final = 4 << 20  # isal takes the interpreter's lock again some seven times a piece
 PIECE_BYTES: Final = 1 << 20
 BESIDE_BYTES: Final = 2 << 20  # files from this size are read and hashed in a thread of their own
 STORED: Final = frozenset(
     {".zip", ".gz", ".bz2", ".xz", ".zst", ".png", ".jpg", ".jpeg", ".parquet", ".woff2", ".npz"}
 )
-ZIP32_MAX_BYTES: Final = 3 << 30  # well below 4 GiB, with room for headers and what does not shrink
-ZIP32_MAX_FILES: Final = 60_000
+FILE: Final = 0o100644
+PROGRAM: Final = 0o100755
 EARLIEST: Final = datetime(1980, 1, 1, tzinfo=UTC).timestamp()
 LATEST: Final = datetime(2037, 12, 31, tzinfo=UTC).timestamp()
 
@@ -75,7 +75,6 @@ class Archive:
         self._skipped = Skipped()
         self._stopped = threading.Event()
         self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aioanalysis-zip")
-        self._big = False
         self.digest: Digest | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -97,85 +96,86 @@ class Archive:
         sha256, crc32, size = hashlib.sha256(), 0, 0
         for piece in _gathered(self._zip()):
             sha256.update(piece)
-            crc32 = zlib.crc32(piece, crc32)
+            crc32 = isal_zlib.crc32(piece, crc32)
             size += len(piece)
             yield piece
         self.digest = Digest(size=size, sha256=sha256.hexdigest(), crc32=f"{crc32:08x}")
 
     def _zip(self) -> Iterator[bytes]:
-        files = walk(self._root, max_bytes=self._max_bytes, skipped=self._skipped)
-        total = sum(file.size for file in files) + sum(len(data) for data in self._extra.values())
-        self._big = total > ZIP32_MAX_BYTES or len(files) > ZIP32_MAX_FILES
-        return iter(stream_zip(self._all(files), chunk_size=PIECE_BYTES, get_compressobj=_deflate))
-
-    def _all(self, files: list[JobFile]) -> Iterator[tuple[str, datetime, int, Method, Iterator[bytes]]]:
-        now = datetime.now(UTC)
-        for file in files:
-            yield from self._file(file)
+        writer = ZipWriter()
+        for file in walk(self._root, max_bytes=self._max_bytes, skipped=self._skipped):
+            yield from self._file(writer, file)
         for name, data in self._extra.items():
-            yield name, now, 0o100644, self._deflated, self._noted(name, iter([data]), size=len(data))
+            yield from self._made(writer, name, data)
         for name, describe in self._described.items():
-            data = describe(self._members)
-            yield name, now, 0o100644, self._deflated, self._noted(name, iter([data]), size=len(data))
-        yield MANIFEST, now, 0o100644, self._deflated, iter([self._manifest()])
+            yield from self._made(writer, name, describe(self._members))
+        yield from self._made(writer, MANIFEST, self._manifest())
+        yield writer.end()
 
-    def _file(self, file: JobFile) -> Iterator[tuple[str, datetime, int, Method, Iterator[bytes]]]:
+    def _made(self, writer: ZipWriter, name: str, data: bytes) -> Iterator[bytes]:
+        pieces = self._noted(name, iter([data]), size=len(data))
+        return writer.deflated(name, datetime.now(UTC), FILE, pieces, at_most=len(data))
+
+    def _file(self, writer: ZipWriter, file: JobFile) -> Iterator[bytes]:
         """One member, or none when the file cannot be read."""
         name = file.name
         if name in self._reserved:
             name = f"%{ord(name[0]):02X}{name[1:]}"
-        modified = datetime.fromtimestamp(min(max(file.modified, EARLIEST), LATEST), UTC)
-        mode = 0o100755 if file.executable else 0o100644
-        try:
-            with opened(self._root, file.parts) as handle:
-                method = self._deflated
+        at = datetime.fromtimestamp(min(max(file.modified, EARLIEST), LATEST), UTC)
+        mode = PROGRAM if file.executable else FILE
+        known = None
+        with ExitStack() as stack:
+            try:
+                handle = stack.enter_context(opened(self._root, file.parts))
                 if Path(name).suffix.lower() in STORED:
-                    method = self._stored(handle, file.size)
-                data = _read(handle, file.size, self._stopped)
-                data = self._noted(name, data, size=file.size, real=file.name)
-                yield name, modified, mode, method, data
-        except OSError as error:
-            self._skipped.add(name, f"cannot be read: {error.strerror or error}")
+                    known = self._size_and_crc(handle, file.size)
+            except OSError as error:
+                self._skipped.add(name, f"cannot be read: {error.strerror or error}")
+                return
+            data = _read(handle, file.size if known is None else known[0], self._stopped)
+            pieces = self._noted(name, data, size=file.size, real=file.name)
+            if known is None:
+                yield from writer.deflated(name, at, mode, pieces, at_most=file.size)
+            else:
+                yield from writer.stored(name, at, mode, pieces, size=known[0], crc=known[1])
 
-    @property
-    def _deflated(self) -> Method:
-        return ZIP_64 if self._big else ZIP_32
-
-    def _stored(self, handle: int, size: int) -> Method:
-        """Already compressed: as it is, with size and checksum ahead of it."""
-        crc32 = length = 0
+    def _size_and_crc(self, handle: int, size: int) -> tuple[int, int]:
+        """Of a file that is stored as it is: they stand before it."""
+        crc = length = 0
         for data in _read(handle, size, self._stopped):
-            crc32 = zlib.crc32(data, crc32)
+            crc = isal_zlib.crc32(data, crc)
             length += len(data)
         os.lseek(handle, 0, os.SEEK_SET)
-        return (NO_COMPRESSION_64 if self._big else NO_COMPRESSION_32)(length, crc32)
+        return length, crc
 
     def _noted(
         self, name: str, data: Iterator[bytes], *, size: int, real: str | None = None
-    ) -> Iterator[bytes]:
-        """`data` as it passes, its size and SHA-256 put down for the manifest."""
-        sha256, passed = hashlib.sha256(), 0
+    ) -> Iterator[tuple[bytes, int]]:
+        """`data` as it passes, with its CRC-32 up to there; size and SHA-256 put down for the manifest."""
+        sha256, crc, passed = hashlib.sha256(), 0, 0
 
-        def pull() -> bytes:
+        def pull() -> tuple[bytes, int]:
+            nonlocal crc
             piece = next(data, b"")
             sha256.update(piece)
-            return piece
+            crc = isal_zlib.crc32(piece, crc)
+            return piece, crc
 
-        for piece in iter(pull, b"") if size < BESIDE_BYTES else self._ahead(pull):
-            passed += len(piece)
-            yield piece
+        for came in self._ahead(pull) if size >= BESIDE_BYTES else _each(pull):
+            passed += len(came[0])
+            yield came
         entry: dict[str, Any] = {"name": name, "size": passed, "sha256": sha256.hexdigest()}
         if real is not None and real != name:
             entry["original"] = real
         self._members.append(entry)
 
-    def _ahead(self, pull: Callable[[], bytes]) -> Iterator[bytes]:
+    def _ahead(self, pull: Callable[[], tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
         """What `pull` gives, the next piece read and hashed while one is being compressed."""
         coming = self._reader.submit(pull)
         try:
-            while piece := coming.result():
+            while (came := coming.result())[0]:
                 coming = self._reader.submit(pull)
-                yield piece
+                yield came
         finally:
             wait([coming])
 
@@ -190,8 +190,9 @@ class Archive:
         return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", errors="replace")
 
 
-def _deflate() -> Any:
-    return isal_zlib.compressobj(level=1, wbits=-15)
+def _each(pull: Callable[[], tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
+    while (came := pull())[0]:
+        yield came
 
 
 def _read(handle: int, size: int, stopped: threading.Event) -> Iterator[bytes]:

@@ -17,7 +17,17 @@ PACKAGE = "aioanalysis"
 
 # A room is a folder or module right under aioanalysis; what it may import of ours besides itself.
 BASE = {"domain", "errors"}
-SHARED = {"interfaces", "settings", "methods", "buildcontext", "aio", "logs", "counting", "recordlines"}
+SHARED = {
+    "interfaces",
+    "settings",
+    "methods",
+    "buildcontext",
+    "aio",
+    "logs",
+    "counting",
+    "recordlines",
+    "zipformat",
+}
 ADAPTERS = {"storage", "jobstore", "recordstore", "identity", "runtime"}
 APPS = {"api", "scheduler", "worker", "client"}
 COMPOSITION = {"__main__", "cli", "service", "development", "wiring"}

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 import pytest
-from stream_zip import NO_COMPRESSION_64, ZIP_64, stream_zip
 
 from aioanalysis.api.zipread import Member, ZipReader
 from aioanalysis.domain.exchange import Container
 from aioanalysis.errors import Damaged, Unavailable
 from aioanalysis.interfaces import BlobInfo, PackageStorage
+from aioanalysis.worker.zipwriter import ZipWriter
 
 REPORT = b"<html>" + b"a report, " * 40_000 + b"</html>"
 
@@ -116,13 +116,18 @@ async def test_an_empty_member_is_read() -> None:
     assert await read(Ranges({0: stored})) == b""
 
 
-async def test_zips_of_the_worker_s_writer_are_read() -> None:
-    moment = datetime(2026, 1, 1, tzinfo=UTC)
-    for way in (ZIP_64, NO_COMPRESSION_64(len(REPORT), zlib.crc32(REPORT))):
-        written = stream_zip(
-            (name, moment, 0o600, way, (REPORT,)) for name in ("x/y.txt", "analysis_report.html")
-        )
-        assert await read(Ranges({0: b"".join(written)})) == REPORT
+@pytest.mark.parametrize("at_most", [len(REPORT), 5 * 1024**3])
+async def test_zips_of_the_worker_s_writer_are_read(at_most: int) -> None:
+    writer, at, crc = ZipWriter(), datetime(2026, 1, 1, tzinfo=UTC), zlib.crc32(REPORT)
+    data = [(REPORT, crc)]
+    written = [
+        *writer.deflated("x/y.txt", at, 0o100600, data, at_most=at_most),
+        *writer.deflated("analysis_report.html", at, 0o100600, data, at_most=at_most),
+        *writer.stored("plot.png", at, 0o100600, data, size=len(REPORT), crc=crc),
+        writer.end(),
+    ]
+    for name in ("analysis_report.html", "plot.png"):
+        assert await read(Ranges({0: b"".join(written)}), name) == REPORT
 
 
 async def test_zips_with_forced_zip64_fields_are_read() -> None:

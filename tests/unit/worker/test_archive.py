@@ -20,7 +20,7 @@ import pytest
 
 from aioanalysis.worker import archive as module
 from aioanalysis.worker.archive import Archive
-from aioanalysis.worker.jobtree import Skipped, disk_bytes, escaped, read_small, tail, walk
+from aioanalysis.worker.jobtree import JobFile, Skipped, disk_bytes, escaped, read_small, tail, walk
 from aioanalysis.worker.workspace import remove_tree
 from tests.support.parts import require
 
@@ -177,14 +177,42 @@ async def test_very_deep_folders_are_cut_off(job: Path) -> None:
     assert json.loads(contents(data)["manifest.json"])["skipped"][0]["reason"] == "too deep"
 
 
-async def test_large_packages_are_zip64(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ZIP32_MAX_FILES", 3)
-    for number in range(5):
-        (job / f"{number}.png").write_bytes(b"p" * number)
-        (job / f"{number}.txt").write_bytes(b"t" * number)
+async def test_a_file_that_grows_is_packed_as_it_was_seen_and_one_that_shrinks_as_it_is(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("grows.txt", "shrinks.txt", "grows.png"):
+        (job / name).write_bytes(b"x" * 1000)
+
+    def walked(*args: Any, **kwargs: Any) -> list[JobFile]:
+        files = walk(*args, **kwargs)
+        for name, size in (("grows.txt", 2000), ("shrinks.txt", 10), ("grows.png", 2000)):
+            (job / name).write_bytes(b"y" * size)
+        return files
+
+    monkeypatch.setattr(module, "walk", walked)
     _, data = await zipped(job)
-    assert contents(data)["4.png"] == b"pppp"
-    unzip_agrees(data, tmp_path)
+    got = contents(data)
+    assert {name: len(body) for name, body in got.items() if name != "manifest.json"} == {
+        "grows.txt": 1000,
+        "shrinks.txt": 10,
+        "grows.png": 1000,
+    }
+
+
+async def test_a_stored_file_that_changes_under_our_hands_makes_no_package(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job / "plot.png").write_bytes(b"x" * 1000)
+    told = Archive._size_and_crc
+
+    def changed(self: Archive, handle: int, size: int) -> tuple[int, int]:
+        found = told(self, handle, size)
+        (job / "plot.png").write_bytes(b"y" * 1000)
+        return found
+
+    monkeypatch.setattr(Archive, "_size_and_crc", changed)
+    with pytest.raises(ValueError, match=r"plot\.png has changed"):
+        await zipped(job)
 
 
 async def test_many_small_files_make_few_pieces(job: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
@@ -36,11 +35,11 @@ REFRESHED = """async () => {
 
 
 @pytest.fixture
-async def page(context: BrowserContext) -> AsyncIterator[Page]:
+async def page(context: BrowserContext) -> Page:
     """With a clock that tests can put forward; faults of the page's own code are what is looked for here."""
     opened = await context.new_page()
     await opened.clock.install()
-    yield opened
+    return opened
 
 
 class Held:
@@ -108,7 +107,8 @@ async def test_a_service_that_does_not_answer_is_told_and_asked_again(page: Page
 
 
 async def test_a_view_that_cannot_be_drawn_leaves_the_rest_of_the_page_and_says_so(page: Page) -> None:
-    await page.route("**/v1/jobs?**", lambda route: route.fulfill(json={"jobs": [{"id": "x"}], "cursor": None}))
+    odd = {"jobs": [{"id": "x"}], "cursor": None}
+    await page.route("**/v1/jobs?**", lambda route: route.fulfill(json=odd))
     await page.goto("/#/jobs")
     await expect(page.get_by_role("alert")).to_contain_text("This part of the page has a fault")
     await page.unroute("**/v1/jobs?**")

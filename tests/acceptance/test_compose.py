@@ -25,6 +25,7 @@ from tests.support.readme import README, blocks
 from tests.support.waiting import eventually
 
 OURS = ("api", "worker")
+ALERTS = Path(__file__).parents[2] / "aioanalysis" / "operating" / "alerts.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +109,10 @@ def test_the_image_says_what_it_is_and_of_which_version(stack: Stack) -> None:
     assert told["title"] == "aioanalysis"
     assert told["version"] == __version__ == stack.inside("api", "aioanalysis", "--version").split()[-1]
     assert told["licenses"] == "MIT"
+
+
+def test_the_image_hands_out_what_operators_need(stack: Stack) -> None:
+    assert stack.inside("api", "aioanalysis", "operating", "alerts.yaml") == ALERTS.read_text()
 
 
 async def test_the_job_store_is_restored_by_the_commands_of_the_readme(stack: Stack, tmp_path: Path) -> None:

@@ -14,7 +14,10 @@ import yaml
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
+from typer.testing import CliRunner
 
+from aioanalysis.cli import app
+from aioanalysis.cli.operating import FILES
 from aioanalysis.domain import exchange
 from aioanalysis.settings import Settings
 from tests.support.deployment import Deployment
@@ -41,6 +44,16 @@ def expressions() -> Iterator[str]:
     for panel in dashboard()["panels"]:
         yield from (target["expr"] for target in panel["targets"])
     yield from (rule["expr"] for rule in alerts())
+
+
+def test_every_file_is_listed_and_printed_as_it_is() -> None:
+    listed = CliRunner().invoke(app, ["operating"]).stdout
+    assert {path.name for path in OPERATING.iterdir()} == set(FILES)
+    for name in FILES:
+        assert name in listed
+        assert CliRunner().invoke(app, ["operating", name]).stdout == (OPERATING / name).read_text()
+    wrong = CliRunner().invoke(app, ["operating", "../api/app.py"])
+    assert wrong.exit_code == 2
 
 
 async def test_every_metric_of_dashboard_and_alerts_is_one_that_the_service_tells(quick: Deployment) -> None:

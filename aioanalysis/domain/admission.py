@@ -25,8 +25,8 @@ def admissions(
 
     `busy` runs are being packaged, each with its place.
     """
-    room = max(0, limit - len(seen.queue) - len(busy))
-    return list(islice(line(jobs, seen, now, busy=busy), room))
+    room = limit - len(seen.queue) - len(busy)
+    return list(islice(line(jobs, seen, now, busy=busy), room)) if room > 0 else []
 
 
 def line(jobs: Sequence[Job], seen: Observation, now: datetime, *, busy: Collection[Run]) -> Iterator[Admit]:

@@ -38,6 +38,9 @@ REPORT_MEMBER: Final = "analysis_report.html"
 _STEM = re.compile(
     r"(?P<title>[A-Za-z0-9][A-Za-z0-9_-]{0,63})\.(?P<id>[0-9a-hjkmnp-tv-z]{8})(?:-(?P<frame>[1-9][0-9]{0,3}))?"
 )
+_RESULT = re.compile(
+    rf"(?P<stem>{_STEM.pattern})(?P<failed>\.failed)?(?:(?P<package>\.zip)|\.metadata\.json)"
+)
 SIDECAR_MAX_BYTES: Final = 8 * 1024 * 1024
 PROGRESS_MAX_BYTES: Final = 64 * 1024
 
@@ -143,12 +146,11 @@ def stem_of_package(name: str) -> str | None:
 
 def parse_result(name: str) -> tuple[str, Ending, bool] | None:
     """(stem, ending, is the sidecar) of a file in the root of results; None for any other name."""
-    for ending in (Ending.FAILED, Ending.COMPLETE):
-        for suffix, is_sidecar in ((ending.sidecar_suffix, True), (ending.value, False)):
-            if name.endswith(suffix):
-                stem = name.removesuffix(suffix)
-                return (stem, ending, is_sidecar) if parse_stem(stem) else None
-    return None
+    match = _RESULT.fullmatch(name)
+    if match is None:
+        return None
+    ending = Ending.COMPLETE if match["failed"] is None else Ending.FAILED
+    return match["stem"], ending, match["package"] is None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from aioanalysis import logs
@@ -31,7 +31,25 @@ from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing, Unava
 from aioanalysis.interfaces import BlobInfo, ExchangeStorage, LeaseState
 
 LOOKUPS: Final = 8
+PACKAGED: Final = frozenset({State.QUEUED, State.RUNNING})
+NO_ENDING: Final[frozenset[Ending]] = frozenset()
+MEANINGLESS: Final = {State.COMPLETE: frozenset(Ending), State.FAILED: frozenset({Ending.FAILED})}
+"""What changes no run that is in that state already."""
+
+ONLY: Final = {ending: frozenset({ending}) for ending in Ending}
 log = logs.get()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Packages:
+    """The packages that exist, by their stems; seen in the order queue, claims."""
+
+    queue: Mapping[str, QueuedPackage]
+    claims: Mapping[str, ClaimedPackage]
+
+    @property
+    def stems(self) -> set[str]:
+        return {*self.queue, *self.claims}
 
 
 class Observer:
@@ -49,20 +67,26 @@ class Observer:
         self._clock = clock
         self._free_since: dict[str, tuple[str, float]] = {}
 
-    async def observe(self, jobs: Sequence[Job], *, full: bool) -> Observation:
-        """What exists now; a full look lists all of results. Raises `Unavailable` rather than miss any."""
+    async def packages(self) -> Packages:
+        """What is in the queue and what is claimed now. Raises `Unavailable` rather than miss any."""
         queue = {stem: _queued(blob) async for stem, blob in self._packages(Container.QUEUE)}
         claims = {stem: self._claimed(stem, blob) async for stem, blob in self._packages(Container.RESULTS)}
         self._free_since = {s: v for s, v in self._free_since.items() if s in claims and not claims[s].held}
+        return Packages(queue=queue, claims=claims)
+
+    async def observe(self, packages: Packages, jobs: Sequence[Job], *, full: bool) -> Observation:
+        """What else is there of `jobs`; a full look lists all of results. Raises `Unavailable`."""
         names = await self._result_names() if full else {}
-        suspects = _suspects(jobs, queue, claims, names)
+        suspects = _suspects(jobs, packages, names)
         outcomes = await self._look_up(suspects)
         if full:
             outcomes = {
                 **{stem: () for job in jobs for stem in job.stems if stem not in suspects},
                 **outcomes,
             }
-        return Observation(queue=queue, claims=claims, outcomes=outcomes, remains=frozenset(names))
+        return Observation(
+            queue=packages.queue, claims=packages.claims, outcomes=outcomes, remains=frozenset(names)
+        )
 
     async def _packages(self, container: Container) -> AsyncIterator[tuple[str, BlobInfo]]:
         root_only = container is Container.QUEUE
@@ -92,20 +116,21 @@ class Observer:
 
     async def _result_names(self) -> Mapping[str, frozenset[Ending]]:
         """Per stem with files in results (claims aside): the endings that have a sidecar."""
-        found: dict[str, set[Ending]] = defaultdict(set)
+        found: dict[str, frozenset[Ending]] = {}
         async for name in self._storage.names(Container.RESULTS):
             folder, _, bare = name.rpartition("/")
-            if folder + "/" == CLAIMED:
-                continue
-            parsed = parse_result(bare) if not folder else None
-            if parsed is not None:
-                stem, ending, is_sidecar = parsed
-                found[stem] |= {ending} if is_sidecar else set()
-            elif folder:
+            if not folder:
+                parsed = parse_result(bare)
+                if parsed is not None:
+                    stem, ending, is_sidecar = parsed
+                    endings = found.setdefault(stem, NO_ENDING)
+                    if is_sidecar:
+                        found[stem] = ONLY[ending] | endings if endings else ONLY[ending]
+            elif folder + "/" != CLAIMED:
                 stem = ".".join(bare.split(".", 2)[:2])
                 if parse_stem(stem):
-                    found[stem] |= set()
-        return {stem: frozenset(endings) for stem, endings in found.items()}
+                    found.setdefault(stem, NO_ENDING)
+        return found
 
     async def _look_up(self, stems: Iterable[str]) -> dict[str, Sequence[Outcome]]:
         """Outcomes by stem. A stem that cannot be looked up has no entry: nothing is concluded of it."""
@@ -164,12 +189,7 @@ def _queued(blob: BlobInfo) -> QueuedPackage:
     )
 
 
-def _suspects(
-    jobs: Sequence[Job],
-    queue: Mapping[str, QueuedPackage],
-    claims: Mapping[str, ClaimedPackage],
-    names: Mapping[str, frozenset[Ending]],
-) -> set[str]:
+def _suspects(jobs: Sequence[Job], packages: Packages, names: Mapping[str, frozenset[Ending]]) -> set[str]:
     """Stems whose results must be looked up.
 
     In any pass: whose package has left the queue with no worker holding it, and whose claim is free. In full
@@ -179,13 +199,13 @@ def _suspects(
     for job in jobs:
         for frame in job.frames:
             stem = job.stem(frame)
-            claim = claims.get(stem)
+            claim = packages.claims.get(stem)
             if claim is not None:
                 if not claim.held:
                     suspects.add(stem)
-            elif stem not in queue and frame.phase in {State.QUEUED, State.RUNNING}:
+            elif frame.phase in PACKAGED and stem not in packages.queue:
                 suspects.add(stem)
-            wanted = {Ending.COMPLETE} if frame.phase is State.FAILED else set(Ending)
-            if frame.phase is not State.COMPLETE and wanted & names.get(stem, frozenset()):
+            endings = names.get(stem, NO_ENDING) - MEANINGLESS.get(frame.phase, NO_ENDING)
+            if endings:
                 suspects.add(stem)
     return suspects

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
 
 from aioanalysis import logs
 from aioanalysis.aio import in_thread
@@ -18,6 +17,7 @@ from aioanalysis.domain.frames import Hold
 from aioanalysis.domain.job import Job, Tombstone
 from aioanalysis.domain.observation import Observation
 from aioanalysis.domain.planning import plan
+from aioanalysis.domain.roster import UNDER_WAY, Roster
 from aioanalysis.domain.states import State
 from aioanalysis.errors import AnalysisError, Contested, Damaged, Missing
 from aioanalysis.interfaces import Tombstones
@@ -29,7 +29,6 @@ from aioanalysis.scheduler.performing import Performer
 from aioanalysis.scheduler.progress import ProgressFollower
 from aioanalysis.scheduler.wrangling import Wrangler
 
-UNDER_WAY: Final = frozenset({State.QUEUED, State.RUNNING, State.FAILING, State.RETRYING})
 log = logs.get()
 
 
@@ -75,6 +74,7 @@ class Passes:
         self._queue_limit = queue_limit
         self._max_recoveries = max_recoveries
         self._wrangle_failures = wrangle_failures
+        self._roster = Roster()
 
     async def run(self, *, full: bool) -> PassSummary:
         """One pass. Raises `Unavailable` when job store or storage cannot be observed; nothing is lost."""
@@ -82,14 +82,17 @@ class Passes:
         jobs, damaged = await self._jobs.unfinished()
         for job_id, problem in damaged.items():
             log.error("job_damaged", job_id=job_id, problem=problem)
+        self._roster.update(jobs)
         tombstones = await self._tombstones.tombstones()
-        seen = await self._observer.observe(jobs, full=full)
-        seen = replace(seen, parents=await self._parents(jobs, tombstones))
+        packages = await self._observer.packages()
+        concerned = jobs if full else self._roster.concerned(packages.stems, self._operations.clock())
+        seen = await self._observer.observe(packages, concerned, full=full)
+        seen = replace(seen, parents=await self._parents(concerned, tombstones))
         now = self._operations.clock()
-        strangers = await self._strangers(jobs, seen)
+        strangers = await self._strangers(seen)
         work = await in_thread(
             plan,
-            jobs,
+            concerned,
             seen,
             now,
             max_recoveries=self._max_recoveries,
@@ -98,18 +101,18 @@ class Passes:
             tombstones=tombstones,
         )
         moved = await self._perform(work)
-        changes = _changes(jobs, work)
+        changes = self._changes(work)
         await self._wrangler.review(changes, jobs, full=full)
-        admitted = self._admit([job for job in jobs if job.id not in moved], seen, now)
+        admitted = self._admit([job for job in self._roster.waiting() if job.id not in moved], seen, now)
         await self._jobs.checked(began_at)
-        await self._progress.look(jobs, without=moved)
+        await self._progress.look(concerned, without=moved)
         await self._forecaster.review(changes, jobs, seen, now, busy=self._packager.busy, full=full)
         live = bool(
             admitted
             or moved
             or self._packager.busy
             or seen.claims
-            or any(job.state in UNDER_WAY for job in jobs)
+            or any(job.state in UNDER_WAY for job in concerned)
         )
         return PassSummary(
             full=full,
@@ -131,7 +134,7 @@ class Passes:
         if not wanted:
             return {}
         parents = {t.id: Parent(state=t.state, frames={}) for t in tombstones if t.id in wanted}
-        known = {job.id: job for job in jobs if job.id in wanted}
+        known = {job_id: job for job_id in wanted if (job := self._roster.jobs.get(job_id)) is not None}
         for job_id in wanted - known.keys():
             try:
                 job = await self._jobs.get(job_id)
@@ -141,13 +144,12 @@ class Passes:
                 known[job_id] = job
         return parents | {job_id: _parent(job) for job_id, job in known.items()}
 
-    async def _strangers(self, jobs: Sequence[Job], seen: Observation) -> dict[str, Job | None]:
+    async def _strangers(self, seen: Observation) -> dict[str, Job | None]:
         """Stems in queue or claimed that belong to no unfinished job: each with its complete job, or None."""
-        known = {stem for job in jobs for stem in job.stems}
         strangers: dict[str, Job | None] = {}
-        for stem in {*seen.queue, *seen.claims} - known:
+        for stem in {*seen.queue, *seen.claims}:
             parts = parse_stem(stem)
-            if parts is None:
+            if parts is None or self._roster.find(stem) is not None:
                 continue
             try:
                 job = await self._jobs.get(parts.job_id)
@@ -176,6 +178,15 @@ class Passes:
                 log.exception("work_broken", job_id=item.job_id)
         return moved
 
+    def _changes(self, work: Sequence[Work]) -> list[tuple[Job, Job]]:
+        """(before, after) of each job that a plan saves."""
+        return [
+            (self._roster.jobs[command.job.id], command.job)
+            for item in work
+            for command in item.commands
+            if isinstance(command, Save)
+        ]
+
     def _admit(self, jobs: Sequence[Job], seen: Observation, now: datetime) -> Sequence[Admit]:
         admitted = admissions(jobs, seen, now, limit=self._queue_limit, busy=self._packager.busy)
         for admit in admitted:
@@ -186,14 +197,3 @@ class Passes:
 def _parent(job: Job) -> Parent:
     frames = {frame.number: frame.phase for frame in job.frames if frame.number is not None}
     return Parent(state=job.state, frames=frames)
-
-
-def _changes(jobs: Sequence[Job], work: Sequence[Work]) -> list[tuple[Job, Job]]:
-    """(before, after) of each job that a plan saves."""
-    before = {job.id: job for job in jobs}
-    return [
-        (before[command.job.id], command.job)
-        for item in work
-        for command in item.commands
-        if isinstance(command, Save)
-    ]

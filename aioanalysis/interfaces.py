@@ -246,11 +246,12 @@ class JobStore(Protocol):
         """Delete the record, leave `tombstone`. Raises `Contested` when it changed. Repeatable."""
         ...
 
-    async def unfinished(self) -> tuple[Sequence[Job], Mapping[str, str]]:
+    async def unfinished(self, *, whole: bool = True) -> tuple[Sequence[Job], Mapping[str, str]]:
         """All jobs that are not complete, oldest first, and of damaged ones id -> what is wrong.
 
         Made for many calls: a job that has not changed since the last one is the same object, not read again,
-        and its `last_updated` that of then.
+        and its `last_updated` that of then. Not `whole`, only what was changed is looked at, by whichever
+        process: what has expired or was damaged meanwhile is seen by the next whole look.
         """
         ...
 
@@ -422,7 +423,7 @@ class Glances(Protocol):
     """Single jobs, made for many calls."""
 
     async def glance(self, job_id: str) -> Glance | None:
-        """The job as it is now, None when there is none; raises `Damaged`.
+        """The job as it is now, None when there is none; raises `Damaged`, and `Unavailable` within seconds.
 
         As long as nothing of it changes it may be the very object that was given before.
         """

@@ -24,8 +24,7 @@ async def job_of(request: web.Request) -> Job:
 async def glance_of(request: web.Request) -> Glance:
     """The job of the path with what is known of it; raises as `job_of`."""
     job_id = _id_of(request)
-    async with job_store_time():
-        glance = await request.app[CONTEXT].glances.glance(job_id)
+    glance = await request.app[CONTEXT].glances.glance(job_id)
     _admitted(request, None if glance is None else glance.job)
     if glance is None:
         raise NotFound("There is no such job.")

@@ -85,6 +85,7 @@ def create_app(context: ApiContext) -> web.Application:
     app[STOCK] = orphans.make_stock(app[ORPHANS], context)
     app.on_cleanup.append(_end_caches)
     app.cleanup_ctx.append(events.running)
+    app.cleanup_ctx.append(methods.checking)
     app.on_shutdown.append(events.end_streams)
     app.on_response_prepare.append(mark_answer)
     for endpoint in ENDPOINTS:

@@ -15,7 +15,7 @@ from aioanalysis.api.attached import MULTIPART, AttachedJobRequest, Receive, dro
 from aioanalysis.api.bodies import read_body
 from aioanalysis.api.context import CALLER, CONTEXT, ApiContext, job_store_time
 from aioanalysis.api.endpoints import Endpoint
-from aioanalysis.api.methods import check_submission
+from aioanalysis.api.methods import CHECKS
 from aioanalysis.api.problems import HttpProblem, InvalidQuery
 from aioanalysis.api.requests import JobRequest, JobsQuery, RemoveQuery, StateRequest, read_query
 from aioanalysis.api.responses import (
@@ -62,15 +62,18 @@ async def create(
     """
     context, caller = request.app[CONTEXT], request[CALLER]
     token = _idempotency_key(request)
-    await check_submission(context, wanted.title, wanted.params, wanted.frames or ())
+    await request.app[CHECKS].check(wanted.title, wanted.params, wanted.frames or ())
     new = replace(wanted.new_job(), resubmitted_from=resubmitted_from)
     await check_parents(request, [one.job for one in wanted.after])
     attachment = await receive() if receive is not None else None
-    content = {**(wanted.model_dump() if asked is None else asked), "resubmitted_from": resubmitted_from}
+    once = None
     if attachment is not None:
         new = attachment.given_to(new)
-        content["records"] = attachment.sha256
-    once = Once(token=token, content=dumps(content)) if token is not None else None
+    if token is not None:
+        content = {**(wanted.model_dump() if asked is None else asked), "resubmitted_from": resubmitted_from}
+        if attachment is not None:
+            content["records"] = attachment.sha256
+        once = Once(token=token, content=dumps(content))
     try:
         async with job_store_time():
             job = await context.operations.submit(new, caller.user, caller.key, once=once)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Self
 
 from aiohttp import web
 
 from aioanalysis import methods
-from aioanalysis.aio import in_thread
-from aioanalysis.api.context import CONTEXT, ApiContext
+from aioanalysis.aio import Batched, Tasks, in_thread
+from aioanalysis.api.context import CONTEXT
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.problems import ERRORS_MAX
 from aioanalysis.api.responses import answer
 from aioanalysis.api.runviews import View
 from aioanalysis.domain.method import Method, is_title
 from aioanalysis.errors import Invalid, MethodFailure, NotFound
+
+CHECKED_AT_ONCE: Final = 32
 
 
 class LimitsView(View):
@@ -68,19 +72,59 @@ class MethodList(View):
     unusable: dict[str, str]
 
 
-async def check_submission(
-    context: ApiContext, title: str, params: Mapping[str, Any], frames: Sequence[Mapping[str, Any]] = ()
-) -> None:
-    """Raises `Invalid` when there is no such method, or it does not take these params, of one frame too."""
-    if context.methods_dir is None:
-        return
+@dataclass(frozen=True, slots=True, eq=False)
+class _Asked:
+    """What a submission asks of a method."""
+
+    title: str
+    params: Mapping[str, Any]
+    frames: Sequence[Mapping[str, Any]]
+
+
+class Checks:
+    """Checks submissions against the methods as they are deployed then; those of one moment together."""
+
+    def __init__(self, methods_dir: Path | None, tasks: Tasks) -> None:
+        self._methods_dir = methods_dir
+        self._batched = Batched(self._check, tasks, name="check submissions", most=CHECKED_AT_ONCE)
+
+    async def check(
+        self, title: str, params: Mapping[str, Any], frames: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        """Raises `Invalid` when there is no such method, or it does not take these params, of a frame too."""
+        if self._methods_dir is not None:
+            wrong = await self._batched.get(_Asked(title, params, frames))
+            if wrong is not None:
+                raise wrong
+
+    async def _check(self, asked: Sequence[_Asked]) -> Sequence[Exception | None]:
+        found: dict[str, Method | MethodFailure] = {}
+        for title in {one.title for one in asked}:
+            try:
+                found[title] = (await methods.load_method(self._methods_dir or Path(), title)).method
+            except MethodFailure as failure:
+                found[title] = failure
+        return await in_thread(lambda: [_wrong(found[one.title], one) for one in asked])
+
+
+CHECKS: Final = web.AppKey("checks", Checks)
+
+
+async def checking(app: web.Application) -> AsyncIterator[None]:
+    """For `cleanup_ctx`: submissions are checked for as long as the application lives."""
+    async with Tasks() as tasks:
+        app[CHECKS] = Checks(app[CONTEXT].methods_dir, tasks)
+        yield
+
+
+def _wrong(method: Method | MethodFailure, asked: _Asked) -> Exception | None:
+    if isinstance(method, MethodFailure):
+        return Invalid("The method cannot be run.", [("/title", method.text)])
     try:
-        found = await methods.load_method(context.methods_dir, title)
-    except MethodFailure as failure:
-        raise Invalid("The method cannot be run.", [("/title", failure.text)]) from None
-    places = await in_thread(_wrong_params, found.method, params, frames)
-    if places:
-        raise Invalid("The method does not take these parameters.", places)
+        places = _wrong_params(method, asked.params, asked.frames)
+    except Exception as error:  # of this one only: the others of the moment are none the worse
+        return error
+    return Invalid("The method does not take these parameters.", places) if places else None
 
 
 def _wrong_params(

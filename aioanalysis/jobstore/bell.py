@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from uuid import uuid4
@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from aioanalysis import logs
-from aioanalysis.aio import Tasks
+from aioanalysis.aio import Batched, Tasks
 from aioanalysis.errors import SystemFault
 from aioanalysis.jobstore.client import answering, heeding_cancellation, open_client
 from aioanalysis.jobstore.keys import Keys
@@ -29,19 +29,25 @@ log = logs.get()
 class RedisBell:
     """`Bell`; made by `open_bell`, which keeps it listening."""
 
-    def __init__(self, client: Redis, *, prefix: str) -> None:
+    def __init__(self, client: Redis, *, prefix: str, tasks: Tasks) -> None:
         self._client = client
         self._channel = Keys(prefix).bell
         self._own = uuid4().hex
         self._rung = asyncio.Event()
+        self._ringing = Batched(self._publish, tasks, name="ring", most=1)
 
     async def ring(self) -> None:
+        """Rings of one moment are one to the others."""
         self._rung.set()
+        await self._ringing.get("all")
+
+    async def _publish(self, rings: Sequence[str]) -> Sequence[None]:
         try:
             async with answering(RING_SECONDS):
                 await self._client.publish(self._channel, self._own)
         except SystemFault as error:
             log.warning("bell_not_heard_elsewhere", problem=str(error))
+        return [None for _ in rings]
 
     async def wait(self, seconds: float) -> bool:
         try:
@@ -94,7 +100,7 @@ class RedisBell:
 @asynccontextmanager
 async def open_bell(url: str, client: Redis, *, prefix: str) -> AsyncIterator[RedisBell]:
     """A bell that rings through `client` and listens on a connection of its own to `url`."""
-    bell = RedisBell(client, prefix=prefix)
     async with open_client(url, retries=0) as listening, Tasks() as tasks:
+        bell = RedisBell(client, prefix=prefix, tasks=tasks)
         tasks.start(bell.listen(listening), name="bell")
         yield bell

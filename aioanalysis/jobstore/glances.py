@@ -21,6 +21,9 @@ from aioanalysis.jobstore.outlooks import load_outlook
 from aioanalysis.jobstore.progress import RedisProgressBoard
 
 CALL_MAX: Final = 100
+CALL_SECONDS: Final = 1.5
+"""Of one call: whoever asks waits for the one under way, and for the own."""
+
 REMEMBERED: Final = 512
 REMEMBERED_CHARACTERS: Final = 16 * 1024
 """Of a job's document; larger ones are read anew each time, so that those kept take a few MiB at most."""
@@ -44,7 +47,7 @@ class RedisGlances:
         self._keys = Keys(prefix)
         self._progress = progress
         self._look = client.register_script(scripts.LOOK)
-        self._batched = Batched(self._read, tasks, name="look at jobs", most=CALL_MAX)
+        self._batched = Batched(self._answered, tasks, name="look at jobs", most=CALL_MAX)
         self._known: OrderedDict[str, _Stored] = OrderedDict()
 
     async def glance(self, job_id: str) -> Glance | None:
@@ -55,6 +58,10 @@ class RedisGlances:
             raise found
         return found
 
+    async def _answered(self, ids: Sequence[str]) -> list[Glance | Damaged | None]:
+        async with answering(CALL_SECONDS):
+            return await self._read(ids)
+
     async def _read(self, ids: Sequence[str]) -> list[Glance | Damaged | None]:
         known = [self._known.get(job_id) for job_id in ids]
         pairs = [
@@ -62,10 +69,9 @@ class RedisGlances:
             for job_id, stored in zip(ids, known, strict=True)
             for part in (job_id, stored.version if stored else "")
         ]
-        async with answering():
-            answer: list[str | None] = await self._look(
-                [self._keys.last_pass, self._keys.outlooks], [self._keys.records, *pairs]
-            )
+        answer: list[str | None] = await self._look(
+            [self._keys.last_pass, self._keys.outlooks], [self._keys.records, *pairs]
+        )
         looked = answer[0] or ""
         rows = [(answer[at], answer[at + 1], answer[at + 2]) for at in range(1, len(answer), 3)]
         jobs = [
@@ -75,7 +81,7 @@ class RedisGlances:
             for stored, (version, document, _) in zip(known, rows, strict=True)
         ]
         running = {job.id: runs for job in jobs if isinstance(job, Job) and (runs := _running(job))}
-        told = await self._progress.documents(running)
+        told = await self._progress.documents(running) if running else {}
         return [
             self._found(job, stored, row, looked, told.get(job_id, ()))
             for job_id, job, stored, row in zip(ids, jobs, known, rows, strict=True)

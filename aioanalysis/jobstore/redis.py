@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from redis.asyncio import Redis
+from redis.exceptions import NoScriptError
 
 from aioanalysis import logs
 from aioanalysis.aio import Batched, Tasks
@@ -19,11 +19,13 @@ from aioanalysis.domain.wrangling import MethodHealth
 from aioanalysis.errors import Contested, Damaged, Missing, Unavailable
 from aioanalysis.interfaces import JobFilter, JobPage
 from aioanalysis.jobstore import codec, scripts
-from aioanalysis.jobstore.client import answering
+from aioanalysis.jobstore.client import answering, translated
+from aioanalysis.jobstore.events import RedisJobEvents
 from aioanalysis.jobstore.keys import Keys
+from aioanalysis.jobstore.unfinished import UnfinishedJobs
 
-CHUNK: Final = 250  # some 5 ms of reading between two looks at the event loop
 PAGE_CHUNK: Final = 100
+CREATED_AT_ONCE: Final = 32
 FIELDS_CHUNK: Final = 1_000
 LOOK_MAX: Final = 5_000
 """Jobs that one call of `page` looks at; with rare matches a page may be short and yet have a cursor."""
@@ -31,6 +33,14 @@ LOOK_MAX: Final = 5_000
 OVERDUE: Final = timedelta(days=30)
 T = TypeVar("T")
 log = logs.get()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _New:
+    """A record to be made, as the script takes it."""
+
+    keys: Sequence[str]
+    values: Sequence[str | int]
 
 
 class RedisJobStore:
@@ -48,39 +58,60 @@ class RedisJobStore:
         self._fields = client.register_script(scripts.FIELDS)
         self._passed = client.register_script(scripts.PASSED)
         self._single = Batched(self._read, tasks, name="read jobs", most=PAGE_CHUNK)
-        self._parsed: Mapping[str, Job] = {}
-        """What `unfinished` last gave: a job whose version is still the stored one is not read again."""
+        self._creating = Batched(self._create_all, tasks, name="create jobs", most=CREATED_AT_ONCE)
+        self._health = Batched(self._read_health, tasks, name="read methods' health", most=1)
+        self._index_of = client.register_script(scripts.INDEX)
+        self._unfinished = UnfinishedJobs(
+            RedisJobEvents(client, prefix=prefix),
+            index=self._unfinished_ids,
+            versions=self._versions,
+            read=self._read,
+        )
 
     async def create(self, job: Job, key: str) -> Job:
         keys, document = self._keys, codec.dump_job(job)
-        async with answering():
-            answer, *stored = await self._create(
-                [
-                    keys.job(job.id),
-                    keys.tombstones,
-                    keys.jobs,
-                    keys.submitter(job.submitter),
-                    keys.unfinished,
-                ],
-                [
-                    job.id,
-                    job.uid,
-                    codec.next_version("", job.uid, document),
-                    document,
-                    self._seal.close(key, job_id=job.id, uid=job.uid),
-                    codec.score(job.expires_at) // 1000,
-                    codec.score(job.submitted_at),
-                    _flag(job),
-                    keys.records,
-                    *self._told(job),
-                ],
-            )
+        new = _New(
+            keys=[
+                keys.job(job.id),
+                keys.tombstones,
+                keys.jobs,
+                keys.submitter(job.submitter),
+                keys.unfinished,
+            ],
+            values=[
+                job.id,
+                job.uid,
+                codec.next_version("", job.uid, document),
+                document,
+                self._seal.close(key, job_id=job.id, uid=job.uid),
+                codec.score(job.expires_at) // 1000,
+                codec.score(job.submitted_at),
+                _flag(job),
+                keys.records,
+                *self._told(job),
+            ],
+        )
+        answered = await self._creating.get(new)
+        if isinstance(answered, Exception):
+            raise translated(answered) from answered
+        answer, *stored = answered
         if answer != "done":
             raise Contested(f"the id {job.id} is {answer}")
         version, found = stored
         if found == document:
             return replace(job, version=version)
         return codec.load_job(found, version=version)
+
+    async def _create_all(self, new: Sequence[_New]) -> Sequence[list[str] | Exception]:
+        """The script's answer for each, or what went wrong with this one."""
+        async with answering(), self._client.pipeline(transaction=False) as pipe:
+            for one in new:
+                pipe.evalsha(self._create.sha, len(one.keys), *one.keys, *one.values)
+            answers: list[Any] = await pipe.execute(raise_on_error=False)
+            return [
+                await self._create(one.keys, one.values) if isinstance(answer, NoScriptError) else answer
+                for one, answer in zip(new, answers, strict=True)
+            ]
 
     async def get(self, job_id: str) -> Job | None:
         if not is_job_id(job_id):
@@ -132,32 +163,18 @@ class RedisJobStore:
         if answer != "done":
             raise Contested(f"job {job.id} has changed meanwhile")
 
-    async def unfinished(self) -> tuple[Sequence[Job], Mapping[str, str]]:
-        async with answering():
-            ids = cast(list[str], await self._client.zrange(self._keys.unfinished, 0, -1))
-        found: dict[str, Job | Damaged | None] = {}
-        for chunk in _chunks(ids, FIELDS_CHUNK):
-            changed = []
-            for job_id, version in zip(chunk, await self._field("version", chunk), strict=True):
-                known = self._parsed.get(job_id)
-                if known is not None and known.version == version:
-                    found[job_id] = known
-                else:
-                    changed.append(job_id)
-            for part in _chunks(changed, CHUNK):
-                found |= zip(part, await self._read(part), strict=True)
-                await asyncio.sleep(0)
+    async def unfinished(self, *, whole: bool = True) -> tuple[Sequence[Job], Mapping[str, str]]:
+        jobs, found = await (self._unfinished.all() if whole else self._unfinished.changed())
         await self._forget_ids([job_id for job_id, job in found.items() if job is None])
-        jobs = {
-            job_id: job
-            for job_id in ids
-            # complete: since the index was read
-            if isinstance(job := found[job_id], Job) and job.state is not State.COMPLETE
-        }
-        self._parsed = jobs
-        return list(jobs.values()), {
-            job_id: str(problem) for job_id, problem in found.items() if isinstance(problem, Damaged)
-        }
+        return jobs, {job_id: str(job) for job_id, job in found.items() if isinstance(job, Damaged)}
+
+    async def _unfinished_ids(self) -> tuple[str, Sequence[str]]:
+        async with answering():
+            event, *ids = await self._index_of([self._keys.unfinished, self._keys.events], [])
+        return event, ids
+
+    async def _versions(self, ids: Sequence[str]) -> Sequence[str | None]:
+        return await self._field("version", ids)
 
     async def page(self, wanted: JobFilter, *, limit: int, cursor: str | None = None) -> JobPage:
         place = codec.read_cursor(cursor) if cursor is not None else codec.NEWEST
@@ -233,6 +250,9 @@ class RedisJobStore:
             await self._client.hdel(self._keys.tombstones, tombstone.uid)
 
     async def method_health(self) -> Mapping[str, MethodHealth]:
+        return await self._health.get("all")
+
+    async def _read_health(self, _: Sequence[str]) -> Sequence[Mapping[str, MethodHealth]]:
         async with answering():
             stored = cast(dict[str, str], await self._client.hgetall(self._keys.methods))
         found = {}
@@ -241,7 +261,7 @@ class RedisJobStore:
                 found[title] = codec.load_health(document)
             except Damaged as error:
                 log.error("method_health_damaged", title=title, problem=str(error))
-        return found
+        return [found]
 
     async def set_method_health(self, health: MethodHealth) -> None:
         async with answering():

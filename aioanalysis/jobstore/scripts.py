@@ -134,6 +134,14 @@ end
 return found
 """
 
+INDEX: Final = """
+-- KEYS unfinished, events: the newest event, then the ids in the index, oldest first
+local newest = redis.call('XREVRANGE', KEYS[2], '+', '-', 'COUNT', 1)[1]
+local found = redis.call('ZRANGE', KEYS[1], 0, -1)
+table.insert(found, 1, newest and newest[1] or '0-0')
+return found
+"""
+
 FIELDS: Final = """
 -- ARGV record prefix, field, ids...
 -- that field of each, '' where it cannot be read, nil where there is no record

@@ -216,7 +216,7 @@ class Claims:
                 return None
             claim = None
             try:
-                claim = await self._claim(stem)
+                claim = await self._claim(stem, info)
             finally:
                 if claim is None and admission is not None:
                     admission.release(stem)
@@ -238,14 +238,14 @@ class Claims:
             return None
         return self._started(stem, info, lease, leased_at)
 
-    async def _claim(self, stem: str) -> Claim | None:
+    async def _claim(self, stem: str, seen: BlobInfo) -> Claim | None:
         lease, name = str(uuid4()), package_name(stem)
         try:
             await self._storage.acquire_lease(Container.QUEUE, name, lease, self._lease_seconds)
         except (Missing, LeaseLost):
             return None
         try:
-            claim = await self._claim_leased(stem, lease)
+            claim = await self._claim_leased(stem, seen, lease)
         except (Missing, Contested) as error:
             log.info("claim_missed", stem=stem, cause=str(error))
             claim = None
@@ -256,19 +256,16 @@ class Claims:
             await self._let_go(stem, lease)
         return claim
 
-    async def _claim_leased(self, stem: str, lease: str) -> Claim | None:
-        """The root's lease is ours: copy it with our nonce, lease the copy, delete the root."""
+    async def _claim_leased(self, stem: str, seen: BlobInfo, lease: str) -> Claim | None:
+        """The root's lease is ours: copy it, as `seen`, with our nonce; lease the copy; delete the root."""
         storage, root, target = self._storage, package_name(stem), claim_name(stem)
-        info = await storage.stat(Container.QUEUE, root)
-        if info is None:
-            return None
-        package = PackageMeta.from_metadata(info.metadata)
+        package = PackageMeta.from_metadata(seen.metadata)
         package = replace(package, worker=self._worker, nonce=f"{self._worker}.{uuid4().hex}")
         await storage.copy(
             (Container.QUEUE, root),
             (Container.RESULTS, target),
             metadata=package.to_metadata(),
-            source_etag=info.etag,
+            source_etag=seen.etag,
         )
         leased_at = clock()
         await storage.acquire_lease(Container.RESULTS, target, lease, self._lease_seconds)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import suppress
 from typing import Final
 
 from aioanalysis import logs
@@ -13,6 +15,7 @@ from aioanalysis.interfaces import PackageStorage
 ACTIONS: Final = frozenset({"kill", "interrupt", "discard"})
 CONTROL_MAX_BYTES: Final = 64 * 1024
 LOOK_SECONDS: Final = 2.0
+APART_SECONDS: Final = 0.25  # between looks at least: short phases share one
 
 log = logs.get()
 
@@ -28,13 +31,14 @@ class Orders:
         self._now = asyncio.Event()
 
     def look_now(self) -> None:
-        """Look at once: a phase begins."""
+        """Look as soon as may be: a phase begins."""
         self._now.set()
 
     async def wait(self) -> str:
         """The action for this attempt, once there is one. What cannot be read now is read later."""
         while True:
             self._now.clear()
+            began = time.monotonic()
             try:
                 action = await self.read()
             except Exception as error:
@@ -42,11 +46,10 @@ class Orders:
             else:
                 if action is not None:
                     return action
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds):
                     await self._now.wait()
-            except TimeoutError:
-                continue
+            await asyncio.sleep(max(0.0, began + APART_SECONDS - time.monotonic()))
 
     async def read(self) -> str | None:
         """The action for this attempt, None when there is none. Raises `Unavailable`."""

@@ -35,7 +35,7 @@ from aioanalysis.worker.workspace import Instance
 
 LOG_TAIL_BYTES: Final = 256 * 1024
 GOODBYE_SECONDS: Final = 5.0
-SETTLE_SECONDS: Final = 0.25  # changes that come together are told together
+SETTLE_SECONDS: Final = 1.0  # changes that come together are told together
 STAGE_FIELDS: Final = ("stage", "stages", "script", "message", "records_done", "records_total")
 
 log = logs.get()

@@ -41,7 +41,7 @@ function Figures({ usage, limits }) {
     <section class="card" aria-label="In short">
       <dl class="facts">
         ${usage.finished_at ? html`<dt>Ran for</dt><dd>${duration(usage.wall_seconds)}</dd>` : html`<dt>Running since</dt><dd>${moment(usage.started_at)}</dd>`}
-        <dt>CPU</dt><dd>${tell(usage.cpu_percent, percent)} 100 % is one core.${usage.cpu_seconds === null ? "" : ` ${duration(usage.cpu_seconds)} of CPU time.`}</dd>
+        <dt>CPU</dt><dd>${tell(usage.cpu_percent, percent)} 100 % is one core.${usage.cpu_seconds === null ? "" : ` CPU time: ${duration(usage.cpu_seconds)}.`}</dd>
         <dt>Memory</dt><dd>${tell(usage.memory_bytes, bytes)}</dd>
         <dt>Limits</dt><dd>${told(limits, usage.memory_bytes.limit)}</dd>
         <dt>Network</dt><dd>${bytes(usage.network_bytes)}</dd>
@@ -64,7 +64,7 @@ function Figures({ usage, limits }) {
 
 function told(limits, memory) {
   const found = [
-    limits.cpus && `${number(limits.cpus)} cores`,
+    limits.cpus && (limits.cpus === 1 ? "1 core" : `${number(limits.cpus)} cores`),
     (memory || limits.memory_bytes) && `${bytes(memory || limits.memory_bytes)} of memory`,
     limits.run_seconds && `${duration(limits.run_seconds)} of time`,
     limits.output_bytes && `${bytes(limits.output_bytes)} of files`,

@@ -512,6 +512,27 @@ async def test_the_etag_changes_with_any_package(api: Api) -> None:
     assert (await api.call("HEAD", f"/v1/jobs/{job.id}/result")).headers["ETag"] != before
 
 
+async def test_a_download_of_all_frames_is_never_put_together_of_two_runs(api: Api) -> None:
+    job = await add_framed_results(api, [State.COMPLETE, State.FAILED])
+    await add_frame_result(api, job, 2, package_of(2), Ending.FAILED)
+    path = f"/v1/jobs/{job.id}/result"
+    whole = await api.get(path)
+    resume = {"Range": f"bytes={len(whole.body) // 2}-", "If-Range": whole.headers["ETag"]}
+    assert (await api.get(path, headers=resume)).status == 206
+    assert (await post(api, f"/v1/jobs/{job.id}/actions/retry")).status == 200  # its failed frame
+    retried = await api.get(path, headers=resume)
+    assert (retried.status, retried.json()["state"]) == (409, "running")
+    stored = await api.parts.store.get(job.id)
+    assert stored is not None
+    both = tuple(replace(frame, phase=State.COMPLETE) for frame in stored.frames)
+    await api.parts.store.replace(replace(stored, state=State.COMPLETE, frames=both))
+    await add_frame_result(api, job, 2, package_of(7))
+    anew = await api.get(path, headers=resume)
+    assert anew.status == 200
+    with zipfile.ZipFile(io.BytesIO(anew.body)) as package:
+        assert [package.read(name) for name in package.namelist()] == [package_of(1), package_of(7)]
+
+
 async def test_each_frame_has_a_result_report_files_and_log_of_its_own(api: Api) -> None:
     job = await add_framed_results(api, [State.COMPLETE, State.FAILED])
     path = f"/v1/jobs/{job.id}"

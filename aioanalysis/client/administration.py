@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
+from urllib.parse import quote
 
 from aioanalysis.client.downloads import Downloaded, OnProgress, download
 from aioanalysis.client.models import BlobJson, OrphansJson, StatisticsJson, SweepJson, WorkerJson
@@ -51,7 +52,7 @@ class AdministrationCalls:
         self, container: Container, name: str, target: Path, *, on_progress: OnProgress | None = None
     ) -> Downloaded:
         """Download a file by its storage name, as `result` does; a job's owner may, too."""
-        path = f"/v1/packages/{container}/{name}"
+        path = f"/v1/packages/{container}/{quote(name)}"
         return await download(self._transport, path, target, on_progress=on_progress)
 
     async def orphans(self) -> OrphansJson:

@@ -7,8 +7,9 @@ import hashlib
 import json
 import os
 import threading
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,12 +20,13 @@ from isal import isal_zlib
 
 from aioanalysis.aio import in_thread
 from aioanalysis.worker.jobtree import JobFile, Skipped, opened, walk
-from aioanalysis.worker.zipwriter import ZipWriter
+from aioanalysis.worker.zipwriter import Piece, ZipWriter, deflate
 
 MANIFEST: Final = "manifest.json"
-READ_BYTES: Final = 4 << 20  # isal takes the interpreter's lock again some seven times a piece
+READ_BYTES: Final = 2 << 20  # isal takes the interpreter's lock again some six times a piece
 PIECE_BYTES: Final = 1 << 20
-BESIDE_BYTES: Final = 2 << 20  # files from this size are read and hashed in a thread of their own
+BESIDE_BYTES: Final = 2 << 20  # files from this size are read, hashed and compressed at the same time
+COMPRESSING: Final = 2
 STORED: Final = frozenset(
     {".zip", ".gz", ".bz2", ".xz", ".zst", ".png", ".jpg", ".jpeg", ".parquet", ".woff2", ".npz"}
 )
@@ -32,6 +34,10 @@ FILE: Final = 0o100644
 PROGRAM: Final = 0o100755
 EARLIEST: Final = datetime(1980, 1, 1, tzinfo=UTC).timestamp()
 LATEST: Final = datetime(2037, 12, 31, tzinfo=UTC).timestamp()
+
+Pull = Callable[[], tuple[bytes, int]]
+"""The next bytes and the CRC-32 of all up to there; empty at the end, once."""
+Pack = Callable[[bytes], bytes]
 
 
 class ArchiveStopped(Exception):
@@ -74,7 +80,7 @@ class Archive:
         self._members: list[dict[str, Any]] = []
         self._skipped = Skipped()
         self._stopped = threading.Event()
-        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="aioanalysis-zip")
+        self._threads = ThreadPoolExecutor(max_workers=1 + COMPRESSING, thread_name_prefix="aioanalysis-zip")
         self.digest: Digest | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -90,7 +96,7 @@ class Archive:
             await asyncio.wait({coming})
             coming.exception()  # seen, so that asyncio does not warn
             pieces.close()
-            self._reader.shutdown()
+            self._threads.shutdown()
 
     def _pieces(self) -> Generator[bytes, None, None]:
         sha256, crc32, size = hashlib.sha256(), 0, 0
@@ -113,7 +119,7 @@ class Archive:
         yield writer.end()
 
     def _made(self, writer: ZipWriter, name: str, data: bytes) -> Iterator[bytes]:
-        pieces = self._noted(name, iter([data]), size=len(data))
+        pieces = self._noted(name, iter([data]), deflate, size=len(data))
         return writer.deflated(name, datetime.now(UTC), FILE, pieces, at_most=len(data))
 
     def _file(self, writer: ZipWriter, file: JobFile) -> Iterator[bytes]:
@@ -133,7 +139,8 @@ class Archive:
                 self._skipped.add(name, f"cannot be read: {error.strerror or error}")
                 return
             data = _read(handle, file.size if known is None else known[0], self._stopped)
-            pieces = self._noted(name, data, size=file.size, real=file.name)
+            pack = bytes if known else deflate
+            pieces = self._noted(name, data, pack, size=file.size, real=file.name)
             if known is None:
                 yield from writer.deflated(name, at, mode, pieces, at_most=file.size)
             else:
@@ -149,9 +156,9 @@ class Archive:
         return length, crc
 
     def _noted(
-        self, name: str, data: Iterator[bytes], *, size: int, real: str | None = None
-    ) -> Iterator[tuple[bytes, int]]:
-        """`data` as it passes, with its CRC-32 up to there; size and SHA-256 put down for the manifest."""
+        self, name: str, data: Iterator[bytes], pack: Pack, *, size: int, real: str | None = None
+    ) -> Iterator[Piece]:
+        """`data` packed as they pass; their size and SHA-256 put down for the manifest."""
         sha256, crc, passed = hashlib.sha256(), 0, 0
 
         def pull() -> tuple[bytes, int]:
@@ -161,23 +168,29 @@ class Archive:
             crc = isal_zlib.crc32(piece, crc)
             return piece, crc
 
-        for came in self._ahead(pull) if size >= BESIDE_BYTES else _each(pull):
-            passed += len(came[0])
-            yield came
+        for piece in self._at_once(pull, pack) if size >= BESIDE_BYTES else _in_turn(pull, pack):
+            passed += piece.size
+            yield piece
         entry: dict[str, Any] = {"name": name, "size": passed, "sha256": sha256.hexdigest()}
         if real is not None and real != name:
             entry["original"] = real
         self._members.append(entry)
 
-    def _ahead(self, pull: Callable[[], tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
-        """What `pull` gives, the next piece read and hashed while one is being compressed."""
-        coming = self._reader.submit(pull)
+    def _at_once(self, pull: Pull, pack: Pack) -> Iterator[Piece]:
+        """What `pull` gives, in order: the next one is read and hashed while some are being packed."""
+        coming = self._threads.submit(pull)
+        packing: deque[tuple[Future[bytes], int, int]] = deque()
         try:
-            while (came := coming.result())[0]:
-                coming = self._reader.submit(pull)
-                yield came
+            while (came := coming.result())[0] or packing:
+                if data := came[0]:
+                    packing.append((self._threads.submit(pack, data), len(data), came[1]))
+                    coming = self._threads.submit(pull)
+                if len(packing) > COMPRESSING or not data:
+                    packed, size, crc = packing.popleft()
+                    yield Piece(packed.result(), size, crc)
         finally:
             wait([coming])
+            wait([packed for packed, _, _ in packing])
 
     def _manifest(self) -> bytes:
         body = {
@@ -190,9 +203,9 @@ class Archive:
         return json.dumps(body, ensure_ascii=False, indent=1).encode("utf-8", errors="replace")
 
 
-def _each(pull: Callable[[], tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
+def _in_turn(pull: Pull, pack: Pack) -> Iterator[Piece]:
     while (came := pull())[0]:
-        yield came
+        yield Piece(pack(came[0]), len(came[0]), came[1])
 
 
 def _read(handle: int, size: int, stopped: threading.Event) -> Iterator[bytes]:

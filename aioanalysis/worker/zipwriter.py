@@ -1,13 +1,14 @@
 """Writes a zip as a stream of bytes, deflated by isal at level 1.
 
 A writer of our own, for its speed: those that stream (stream-zip, zipstream-ng) pass each piece through
-chains of generators or know zlib only, zipfile takes no other compressor. What a zip is made of is in
-`zipformat`; here is only the order in which it goes out.
+chains of generators, zipfile takes no other compressor than zlib, and none has several pieces of a member
+compressed at the same time. What a zip is made of is in `zipformat`; here is the order in which it goes out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -17,13 +18,26 @@ from aioanalysis.zipformat import DEFLATED, STORED, Member, end
 
 LARGE_BYTES: Final = 3 << 30  # well below 4 GiB, with room for what does not shrink
 RAW: Final = -15
+LAST_BLOCK: Final = b"\x03\x00"  # empty, with the mark that none follows
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some of a member: `data` as they go into the zip, of `size` bytes; `crc` is that of all up to here."""
+
+    data: bytes
+    size: int
+    crc: int
+
+
+def deflate(data: bytes) -> bytes:
+    """Blocks of a deflate stream that need nothing of what was before them; no thread waits for another."""
+    compressor = isal_zlib.compressobj(level=1, wbits=RAW)
+    return compressor.compress(data) + compressor.flush(isal_zlib.Z_SYNC_FLUSH)
 
 
 class ZipWriter:
-    """Each call gives bytes; together, in the order of the calls, they are the zip.
-
-    A member's data come in pieces, each with the CRC-32 of all up to it.
-    """
+    """Each call gives bytes; together, in the order of the calls, they are the zip."""
 
     def __init__(self) -> None:
         self._offset = 0
@@ -31,9 +45,9 @@ class ZipWriter:
         self._directory = bytearray()
 
     def deflated(
-        self, name: str, at: datetime, mode: int, data: Iterable[tuple[bytes, int]], *, at_most: int
+        self, name: str, at: datetime, mode: int, data: Iterable[Piece], *, at_most: int
     ) -> Iterator[bytes]:
-        """A member of `at_most` so many bytes."""
+        """A member of pieces that `deflate` has made, of `at_most` so many bytes."""
         member = Member(
             name=name,
             at=at,
@@ -45,19 +59,17 @@ class ZipWriter:
             offset=self._offset,
         )
         yield self._sent(member.local())
-        compressor = isal_zlib.compressobj(level=1, wbits=RAW)
-        for piece, member.crc in data:
-            member.size += len(piece)
-            if packed := compressor.compress(piece):
-                member.compressed += len(packed)
-                yield self._sent(packed)
-        packed = compressor.flush()
-        member.compressed += len(packed)
-        yield self._sent(packed + member.descriptor())
+        for piece in data:
+            member.crc = piece.crc
+            member.size += piece.size
+            member.compressed += len(piece.data)
+            yield self._sent(piece.data)
+        member.compressed += len(LAST_BLOCK)
+        yield self._sent(LAST_BLOCK + member.descriptor())
         self._enter(member)
 
     def stored(
-        self, name: str, at: datetime, mode: int, data: Iterable[tuple[bytes, int]], *, size: int, crc: int
+        self, name: str, at: datetime, mode: int, data: Iterable[Piece], *, size: int, crc: int
     ) -> Iterator[bytes]:
         """A member as it is, of that size and CRC-32; raises `ValueError` if it is another by now."""
         member = Member(
@@ -72,10 +84,12 @@ class ZipWriter:
             offset=self._offset,
         )
         yield self._sent(member.local())
-        start, crc_so_far = self._offset, 0
-        for piece, crc_so_far in data:  # noqa: B007
-            yield self._sent(piece)
-        if (self._offset - start, crc_so_far) != (size, crc):
+        left, found = size, 0
+        for piece in data:
+            left -= piece.size
+            found = piece.crc
+            yield self._sent(piece.data)
+        if left or found != crc:
             raise ValueError(f"{name} has changed since its size and CRC-32 were told")
         self._enter(member)
 

@@ -18,7 +18,7 @@ from aioanalysis.api.zipread import Member, ZipReader
 from aioanalysis.domain.exchange import Container
 from aioanalysis.errors import Damaged, Unavailable
 from aioanalysis.interfaces import BlobInfo, PackageStorage
-from aioanalysis.worker.zipwriter import ZipWriter
+from aioanalysis.worker.zipwriter import Piece, ZipWriter, deflate
 
 REPORT = b"<html>" + b"a report, " * 40_000 + b"</html>"
 
@@ -119,11 +119,13 @@ async def test_an_empty_member_is_read() -> None:
 @pytest.mark.parametrize("at_most", [len(REPORT), 5 * 1024**3])
 async def test_zips_of_the_worker_s_writer_are_read(at_most: int) -> None:
     writer, at, crc = ZipWriter(), datetime(2026, 1, 1, tzinfo=UTC), zlib.crc32(REPORT)
-    data = [(REPORT, crc)]
+    packed = [Piece(deflate(REPORT), len(REPORT), crc)]
     written = [
-        *writer.deflated("x/y.txt", at, 0o100600, data, at_most=at_most),
-        *writer.deflated("analysis_report.html", at, 0o100600, data, at_most=at_most),
-        *writer.stored("plot.png", at, 0o100600, data, size=len(REPORT), crc=crc),
+        *writer.deflated("x/y.txt", at, 0o100600, packed, at_most=at_most),
+        *writer.deflated("analysis_report.html", at, 0o100600, packed, at_most=at_most),
+        *writer.stored(
+            "plot.png", at, 0o100600, [Piece(REPORT, len(REPORT), crc)], size=len(REPORT), crc=crc
+        ),
         writer.end(),
     ]
     for name in ("analysis_report.html", "plot.png"):

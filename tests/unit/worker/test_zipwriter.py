@@ -8,12 +8,13 @@ import subprocess
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from aioanalysis.worker.zipwriter import ZipWriter
+from aioanalysis.worker.zipwriter import Piece, ZipWriter, deflate
 from tests.support.parts import require
 
 AT = datetime(2026, 2, 3, 4, 5, 7, tzinfo=UTC)
@@ -21,11 +22,16 @@ FILE, PROGRAM = 0o100644, 0o100755
 GIB = 1024**3
 
 
-def summed(*pieces: bytes) -> Iterator[tuple[bytes, int]]:
+def plain(*pieces: bytes) -> Iterator[Piece]:
     crc = 0
     for piece in pieces:
         crc = zlib.crc32(piece, crc)
-        yield piece, crc
+        yield Piece(piece, len(piece), crc)
+
+
+def packed(*pieces: bytes) -> Iterator[Piece]:
+    for piece in plain(*pieces):
+        yield replace(piece, data=deflate(piece.data))
 
 
 def test_members_of_any_kind_are_read_by_zipfile_and_unzip(tmp_path: Path) -> None:
@@ -33,11 +39,11 @@ def test_members_of_any_kind_are_read_by_zipfile_and_unzip(tmp_path: Path) -> No
     text, image = [b"a line\n" * 5_000, b"and another\n" * 9_000], b"\x89PNG" * 1_000
     data = b"".join(
         [
-            *writer.deflated("naïve ☃.txt", AT, FILE, summed(*text), at_most=1 << 20),
-            *writer.deflated("empty", AT, FILE, summed(), at_most=0),
-            *writer.stored("plot.png", AT, FILE, summed(image), size=len(image), crc=zlib.crc32(image)),
-            *writer.stored("none.png", AT, FILE, summed(), size=0, crc=0),
-            *writer.deflated("large/run.sh", AT, PROGRAM, summed(*text), at_most=5 * GIB),
+            *writer.deflated("naïve ☃.txt", AT, FILE, packed(*text), at_most=1 << 20),
+            *writer.deflated("empty", AT, FILE, packed(), at_most=0),
+            *writer.stored("plot.png", AT, FILE, plain(image), size=len(image), crc=zlib.crc32(image)),
+            *writer.stored("none.png", AT, FILE, plain(), size=0, crc=0),
+            *writer.deflated("large/run.sh", AT, PROGRAM, packed(*text), at_most=5 * GIB),
             writer.end(),
         ]
     )
@@ -70,7 +76,7 @@ def test_members_of_any_kind_are_read_by_zipfile_and_unzip(tmp_path: Path) -> No
 def test_the_same_members_make_the_same_bytes() -> None:
     def made() -> bytes:
         writer = ZipWriter()
-        return b"".join([*writer.deflated("a", AT, FILE, summed(b"x" * 9_999), at_most=9_999), writer.end()])
+        return b"".join([*writer.deflated("a", AT, FILE, packed(b"x" * 9_999), at_most=9_999), writer.end()])
 
     assert made() == made()
 
@@ -128,8 +134,10 @@ def test_members_beyond_4_gib_large_or_far_are_found() -> None:
             at += len(piece)
 
     size = 5 * GIB
-    keep(writer.stored("huge.gz", AT, FILE, ((zeros, 7) for _ in range(80)), size=size, crc=7))
-    keep(writer.deflated("far.txt", AT, FILE, summed(b"far" * 99), at_most=297))
+    keep(
+        writer.stored("huge.gz", AT, FILE, (Piece(zeros, len(zeros), 7) for _ in range(80)), size=size, crc=7)
+    )
+    keep(writer.deflated("far.txt", AT, FILE, packed(b"far" * 99), at_most=297))
     keep([writer.end()])
     with zipfile.ZipFile(io.BufferedReader(Far(parts, at))) as package:
         assert [(info.filename, info.file_size) for info in package.infolist()] == [
@@ -146,7 +154,7 @@ def test_a_deflated_member_of_more_than_4_gib_tells_its_size_behind_it(tmp_path:
     writer = ZipWriter()
     piece, count = bytes(64 << 20), 66
     with (tmp_path / "out.zip").open("wb") as file:
-        data = ((piece, 7) for _ in range(count))  # a CRC of zeros is not what is tried here
+        data = [Piece(deflate(piece), len(piece), 7)] * count  # a CRC of zeros is not what is tried here
         for part in (*writer.deflated("zeros", AT, FILE, data, at_most=count * len(piece)), writer.end()):
             file.write(part)
     with zipfile.ZipFile(tmp_path / "out.zip") as package:
@@ -167,4 +175,4 @@ def test_a_deflated_member_of_more_than_4_gib_tells_its_size_behind_it(tmp_path:
 def test_a_stored_member_that_is_not_as_told_ends_the_zip(body: bytes) -> None:
     writer = ZipWriter()
     with pytest.raises(ValueError, match=r"plot\.png has changed"):
-        list(writer.stored("plot.png", AT, FILE, summed(body), size=5, crc=zlib.crc32(b"plots")))
+        list(writer.stored("plot.png", AT, FILE, plain(body), size=5, crc=zlib.crc32(b"plots")))

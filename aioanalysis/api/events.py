@@ -15,6 +15,7 @@ from aioanalysis.aio import Tasks
 from aioanalysis.api.context import CALLER, CONTEXT, TRACE
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.runviews import rfc3339
+from aioanalysis.api.signin import COOKIE
 from aioanalysis.errors import AnalysisError, Invalid, Missing, Unavailable
 from aioanalysis.interfaces import JobEvent, JobEvents, JobProgress, ProgressBoard, User
 
@@ -248,9 +249,15 @@ class Stream:
                 await self._send(event)
 
     async def follow(self) -> None:
-        """Until the client leaves, its key is nobody's any more, or the service stops."""
+        """Until the client leaves, its session or key is nobody's any more, or the service stops."""
+        clock = asyncio.get_running_loop().time
+        looked = clock()
         while not self._hub.stopping:
             event = await self._listener.next(HEARTBEAT_SECONDS)
+            if clock() >= looked + HEARTBEAT_SECONDS:
+                if not await self._is_known():
+                    return
+                looked = clock()
             if self._listener.lost:
                 self._listener.lost = False  # before the look: what comes meanwhile waits
                 await self._reset(await self._hub.source.newest())
@@ -259,16 +266,16 @@ class Stream:
             elif event is not None:
                 await self._send(event)
             elif not self._hub.stopping:
-                if not await self._is_known():
-                    return
                 await self._write(":\n\n")
 
     async def _is_known(self) -> bool:
+        context, caller = self._request.app[CONTEXT], self._request[CALLER]
         try:
-            found = await self._request.app[CONTEXT].identity.identify(self._request[CALLER].key)
+            if caller.session and await context.sessions.find(self._request.cookies[COOKIE]) is None:
+                return False
+            return await context.identity.identify(caller.key) == caller.user
         except AnalysisError:
             return False
-        return found == self._request[CALLER].user
 
     async def _send(self, event: JobEvent) -> None:
         place = _place(event.id)

@@ -23,7 +23,7 @@ from aioanalysis.domain.states import State
 from aioanalysis.interfaces import JobEvent, JobProgress
 from aioanalysis.storage.directory import DirectoryStorage
 from tests.support.apiserver import Api, make_zip, open_api, stem_of
-from tests.support.events import listening
+from tests.support.events import Events, listening
 from tests.support.jobs import make_tombstone
 from tests.support.waiting import eventually
 
@@ -84,8 +84,11 @@ async def test_another_process_tells_the_same_events(
 
 @pytest.mark.parametrize("since", ["99999999999999-0", "1-1", "rubbish", "99999999999999999999999-0"])
 async def test_a_place_that_is_not_kept_is_told_by_a_reset(api: Api, unique: str, since: str) -> None:
-    first = await api.add_job()
-    await api.add_job()
+    async with listening(api, "ann") as heard:
+        first = await api.add_job()
+        await api.add_job()
+        for _ in range(2):  # the service itself misses none of what is trimmed
+            await heard.next()
     await api.parts.client.xtrim(f"{unique}:events", maxlen=1, approximate=False)
     async with listening(api, "ann", since) as events:
         assert (await events.next())[0] == "reset"
@@ -254,6 +257,25 @@ def test_what_is_new_of_a_text_is_found_when_its_beginning_has_gone() -> None:
 
 
 # --- sessions ---
+
+
+async def test_a_stream_of_events_ends_with_its_session_however_much_there_is_to_tell(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aioanalysis.api.events.HEARTBEAT_SECONDS", 0.3)
+    signed_in = await api.call("POST", "/v1/session")
+    session = {"Cookie": signed_in.headers["Set-Cookie"].split(";")[0]}
+    async with api.session.get(f"{api.url}/v1/events", headers=session) as response, asyncio.timeout(30):
+        events = Events(response.content)
+        await events.placed()
+        await api.add_job()
+        assert (await events.next())[0] == "job"
+        token = {"X-CSRF-Token": signed_in.json()["csrf_token"]}
+        await api.call("DELETE", "/v1/session", by=None, headers={**session, **token})
+        heard = [await events.next()]
+        while heard[-1][0] != "end":  # without a pause, so that there is never a heartbeat
+            await api.add_job()
+            heard.append(await events.next())
 
 
 async def test_a_browser_signs_in_with_a_key_and_changes_need_its_token(api: Api, unique: str) -> None:

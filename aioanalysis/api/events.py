@@ -12,11 +12,11 @@ from aiohttp import web
 
 from aioanalysis import logs
 from aioanalysis.aio import Tasks
-from aioanalysis.api.context import CALLER, CONTEXT, TRACE
+from aioanalysis.api.context import CALLER, TRACE
 from aioanalysis.api.endpoints import Endpoint
 from aioanalysis.api.runviews import rfc3339
-from aioanalysis.api.signin import COOKIE
-from aioanalysis.errors import AnalysisError, Invalid, Missing, Unavailable
+from aioanalysis.api.signin import still_holds
+from aioanalysis.errors import Invalid, Missing, Unavailable
 from aioanalysis.interfaces import JobEvent, JobEvents, JobProgress, ProgressBoard, User
 
 QUEUE_LENGTH: Final = 500
@@ -255,7 +255,7 @@ class Stream:
         while not self._hub.stopping:
             event = await self._listener.next(HEARTBEAT_SECONDS)
             if clock() >= looked + HEARTBEAT_SECONDS:
-                if not await self._is_known():
+                if not await still_holds(self._request):
                     return
                 looked = clock()
             if self._listener.lost:
@@ -267,15 +267,6 @@ class Stream:
                 await self._send(event)
             elif not self._hub.stopping:
                 await self._write(":\n\n")
-
-    async def _is_known(self) -> bool:
-        context, caller = self._request.app[CONTEXT], self._request[CALLER]
-        try:
-            if caller.session and await context.sessions.find(self._request.cookies[COOKIE]) is None:
-                return False
-            return await context.identity.identify(caller.key) == caller.user
-        except AnalysisError:
-            return False
 
     async def _send(self, event: JobEvent) -> None:
         place = _place(event.id)

@@ -8,13 +8,15 @@ from typing import Final
 
 from aiohttp import web
 
-from aioanalysis.api.context import TRACE
+from aioanalysis.api.context import CALLER, TRACE
 from aioanalysis.api.events import HUB
 from aioanalysis.api.problems import InvalidQuery
 from aioanalysis.api.serving import HEADERS
+from aioanalysis.api.signin import still_holds
 from aioanalysis.errors import RequestError, Unavailable
 
 POLL_SECONDS: Final = 1.0
+CHECK_SECONDS: Final = 15.0  # between looks at the session or key; a link is looked at each time
 WRITE_SECONDS: Final = 20.0
 MARK_BYTES: Final = 1024
 GAP: Final = b"\n[...]\n"
@@ -32,7 +34,7 @@ def wants_to_follow(request: web.Request) -> bool:
 
 
 async def follow(request: web.Request, look: Look) -> web.StreamResponse:
-    """What `look` gives now, then what is new of it, until it is complete or the job has gone."""
+    """What `look` gives now, then what is new of it, until it ends, or job, session or key have gone."""
     window, ended = await look()
     response = web.StreamResponse(
         headers={**HEADERS, "Content-Type": "text/plain; charset=utf-8", "X-Accel-Buffering": "no"}
@@ -40,8 +42,8 @@ async def follow(request: web.Request, look: Look) -> web.StreamResponse:
     await response.prepare(request)
     if request.method == "HEAD":
         return response
-    hub, trace = request.app[HUB], request[TRACE]
-    seen = b""
+    hub, trace, clock = request.app[HUB], request[TRACE], asyncio.get_running_loop().time
+    seen, checked = b"", clock()
     try:
         while True:
             piece = fresh(seen, window)
@@ -53,6 +55,10 @@ async def follow(request: web.Request, look: Look) -> web.StreamResponse:
             if ended or hub.stopping or request.transport is None or request.transport.is_closing():
                 break
             await asyncio.sleep(POLL_SECONDS)
+            if request[CALLER].link is None and clock() >= checked + CHECK_SECONDS:
+                if not await still_holds(request):
+                    break
+                checked = clock()
             try:
                 window, ended = await look()
             except Unavailable:

@@ -20,7 +20,7 @@ from aioanalysis.api.links import LINK, is_linkable
 from aioanalysis.api.problems import HttpProblem
 from aioanalysis.api.responses import answer
 from aioanalysis.api.runviews import Time, View
-from aioanalysis.errors import Forbidden, Unauthorized
+from aioanalysis.errors import AnalysisError, Forbidden, Unauthorized
 from aioanalysis.interfaces import Role, Session, User
 
 KEY: Final = re.compile(r"[!-~]{1,1024}")
@@ -90,6 +90,17 @@ async def caller_of(request: web.Request) -> Caller:
     if key is None:
         raise Unauthorized("Give a key: Authorization: Bearer KEY, or X-API-Key: KEY.")
     return Caller(user=await _user(request, key), key=key)
+
+
+async def still_holds(request: web.Request) -> bool:
+    """Whether the session or key of a request that lasts is its caller's still, as far as it can be known."""
+    context, caller = request.app[CONTEXT], request[CALLER]
+    try:
+        if caller.session is not None and await context.sessions.find(request.cookies[COOKIE]) is None:
+            return False
+        return await context.identity.identify(caller.key) == caller.user
+    except AnalysisError:
+        return False
 
 
 async def _of_session(request: web.Request, token: str) -> Caller:

@@ -259,6 +259,25 @@ def test_what_is_new_of_a_text_is_found_when_its_beginning_has_gone() -> None:
 # --- sessions ---
 
 
+async def test_output_is_followed_no_longer_than_the_session_lasts(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(following, "CHECK_SECONDS", 0.2)
+    job = await api.add_job(state=State.RUNNING)
+    await api.storage.write(
+        Container.RESULTS, progress_log_name(stem_of(job)), b"line", metadata={"uid": job.uid, "attempt": "1"}
+    )
+    signed_in = await api.call("POST", "/v1/session")
+    session = {"Cookie": signed_in.headers["Set-Cookie"].split(";")[0]}
+    path = f"{api.url}/v1/jobs/{job.id}/log?follow=true"
+    async with api.session.get(path, headers=session) as response, asyncio.timeout(30):
+        assert await response.content.readexactly(4) == b"line"
+        token = {"X-CSRF-Token": signed_in.json()["csrf_token"]}
+        await api.call("DELETE", "/v1/session", by=None, headers={**session, **token})
+        assert await response.content.read() == b""
+
+
 async def test_a_stream_of_events_ends_with_its_session_however_much_there_is_to_tell(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ class UnfinishedJobs:
         versions: Callable[[Sequence[str]], Awaitable[Sequence[str | None]]],
         read: Callable[[Sequence[str]], Awaitable[Sequence[Job | Damaged | None]]],
     ) -> None:
-        """`index` gives the newest event, then the ids, oldest first; the others what is stored of some ids."""
+        """`index` gives the newest event, then the ids, oldest first; the others what is stored of some."""
         self._events = events
         self._index = index
         self._versions = versions

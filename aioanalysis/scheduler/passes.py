@@ -79,7 +79,7 @@ class Passes:
     async def run(self, *, full: bool) -> PassSummary:
         """One pass. Raises `Unavailable` when job store or storage cannot be observed; nothing is lost."""
         began, began_at = time.monotonic(), self._operations.clock()
-        jobs, damaged = await self._jobs.unfinished()
+        jobs, damaged = await self._jobs.unfinished(whole=full)
         for job_id, problem in damaged.items():
             log.error("job_damaged", job_id=job_id, problem=problem)
         self._roster.update(jobs)

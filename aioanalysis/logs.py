@@ -8,7 +8,7 @@ from collections.abc import MutableMapping
 from typing import Any, TextIO
 
 import structlog
-from pydantic_core import PydanticSerializationError, to_json
+from structlog.typing import Processor
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -34,7 +34,7 @@ def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None 
             )
         ]
         if console
-        else [structlog.processors.format_exc_info, _as_json]
+        else [structlog.processors.format_exc_info, _json_renderer()]
     )
     structlog.configure(
         processors=[*shared, *final],
@@ -59,13 +59,17 @@ def get(**bound: Any) -> Any:
     return structlog.get_logger(**bound)
 
 
-_escaped = structlog.processors.JSONRenderer()
+def _json_renderer() -> Processor:
+    """One line of ASCII; text that could break it, or that is no Unicode, is escaped the slow way."""
+    from pydantic_core import PydanticSerializationError, to_json  # not for who only imports this module
 
+    escaped = structlog.processors.JSONRenderer()
 
-def _as_json(logger: Any, name: str, event: MutableMapping[str, Any]) -> str | bytes:
-    """One line of ASCII: text that could break it, or that is no Unicode, is escaped the slow way."""
-    try:
-        line = to_json(event, fallback=repr)
-    except PydanticSerializationError:
-        return _escaped(logger, name, event)
-    return line.decode() if line.isascii() else _escaped(logger, name, event)
+    def render(logger: Any, name: str, event: MutableMapping[str, Any]) -> str | bytes:
+        try:
+            line = to_json(event, fallback=repr)
+        except PydanticSerializationError:
+            return escaped(logger, name, event)
+        return line.decode() if line.isascii() else escaped(logger, name, event)
+
+    return render

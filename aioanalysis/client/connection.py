@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 from aioanalysis.client.profiles import Profile, Profiles
 from aioanalysis.errors import Misconfigured
-from aioanalysis.settings import PREFIX, load
 
 SERVER: Final = re.compile(r"https?://[^\s/?#]+(/[^\s?#]*)?")
 DEV_FILE: Final = "dev.json"
@@ -36,13 +35,15 @@ def find_connection(
 
     A stored key goes to no other server than its own. Raises `Misconfigured`.
     """
+    from aioanalysis.settings import load  # a fifth of the client's import, for who asks for a connection
+
     settings = load()
     named = Profiles.load().get(profile) if profile else None
     its_key = settings.key.get_secret_value() if settings.key else None
     addresses = (
         (server, "the option --server"),
         (named and named.server, f"the profile {profile}"),
-        (settings.server, f"{PREFIX}SERVER"),
+        (settings.server, "AIOANALYSIS_SERVER"),
     )
     address, source = next((found for found in addresses if found[0]), (None, ""))
     stored = named
@@ -50,7 +51,7 @@ def find_connection(
         stored, source = _stored(settings.profile, settings.data_dir)
         if stored is None:
             raise Misconfigured(
-                f"which service? `aioanalysis login SERVER` once, set {PREFIX}SERVER and {PREFIX}KEY,"
+                "which service? `aioanalysis login SERVER` once, set AIOANALYSIS_SERVER and AIOANALYSIS_KEY,"
                 " or start `aioanalysis dev` in this folder"
             )
         address = stored.server
@@ -74,7 +75,7 @@ def checked_server(address: str) -> str:
 def _stored(profile: str | None, data_dir: Path) -> tuple[Profile | None, str]:
     """What nobody has asked for on this call, and where it is from."""
     if profile is not None:
-        return Profiles.load().get(profile), f"{PREFIX}PROFILE"
+        return Profiles.load().get(profile), "AIOANALYSIS_PROFILE"
     dev = running_dev(data_dir)
     if dev is not None:
         return dev, "the `aioanalysis dev` of this folder"

@@ -8,6 +8,10 @@ from contextlib import suppress
 import pytest
 from playwright.async_api import BrowserContext, Error, Page, Route, expect
 
+from aioanalysis.client import AnalysisClient
+from tests.support.browsing import DevService
+from tests.support.faultproxy import FaultProxy
+
 REFRESHED = """async () => {
   const { html, render, useEffect, useLoad } = await import("/page/dom.js");
   const seen = { loads: 0, data: [] };
@@ -128,6 +132,25 @@ async def test_a_stream_of_events_that_never_opens_is_given_up_and_tried_again(p
         await page.clock.fast_forward(21_000)
     held.go()
     await expect(page.get_by_text("No connection to the service.")).to_have_count(0)
+
+
+async def test_output_grows_on_after_an_outage(
+    context: BrowserContext, client: AnalysisClient, service: DevService
+) -> None:
+    page = await context.new_page()
+    job = await client.submit("slow", recordset="SIMULATED-distance_summary", params={"seconds": 600})
+    async with FaultProxy(("127.0.0.1", int(service.url.rpartition(":")[2]))) as proxy:
+        await page.goto(f"http://127.0.0.1:{proxy.port}/#/jobs/{job['id']}/log")
+        output = page.get_by_role("region", name="Output")
+        await expect(output).to_contain_text("step 1", timeout=60_000)
+        await proxy.refuse()
+        await expect(page.get_by_text("No connection to the service.")).to_be_visible()
+        before = await output.inner_text()
+        await proxy.accept()
+        await expect(output).not_to_have_text(before, use_inner_text=True)
+        assert (await output.inner_text()).startswith(before)
+        await page.close()
+    await client.action(job["id"], "kill")
 
 
 async def test_a_session_that_has_ended_leads_to_the_sign_in_and_back_to_the_same_place(

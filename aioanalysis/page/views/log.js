@@ -6,6 +6,7 @@ import { FINISHED } from "../states.js";
 import { Empty, Loading, Problem } from "../ui.js";
 
 const MOST = 400_000;
+const PAUSE = 2000;
 
 export function Log({ run }) {
   const [text, setText] = useState(null);
@@ -14,11 +15,26 @@ export function Log({ run }) {
   const atEnd = useRef(true);
   useEffect(() => {
     const control = new AbortController();
+    const { signal } = control;
     const follow = !FINISHED.has(run.state);
     const address = follow ? `${run.log}${run.search ? "&" : "?"}follow=true` : run.log;
-    read(address, control.signal, (piece) => setText((before) => ((before || "") + piece).slice(-MOST))).catch((found) => {
-      if (!control.signal.aborted) setProblem(found);
-    });
+    const begin = async () => {
+      let anew = true; // each answer begins with the last part of what there is so far
+      const take = (piece) => {
+        const kept = anew ? () => piece : (before) => (before + piece).slice(-MOST);
+        anew = false;
+        setText(kept);
+      };
+      try {
+        await read(address, signal, take);
+        setText((before) => before ?? "");
+      } catch (found) {
+        if (signal.aborted) return;
+        if (!follow || !passes(found)) return setProblem(found);
+      }
+      if (follow) setTimeout(() => signal.aborted || begin(), PAUSE);
+    };
+    begin();
     return () => control.abort();
   }, [run.log, run.state]);
   useEffect(() => {
@@ -45,5 +61,9 @@ async function read(address, signal, take) {
     if (done) break;
     take(value);
   }
-  take("");
+}
+
+/** Whether it may be otherwise in a while: a connection that was cut, a service that starts again. */
+function passes({ status = 0 }) {
+  return status === 0 || status === 429 || status >= 500;
 }

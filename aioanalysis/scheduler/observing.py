@@ -79,11 +79,9 @@ class Observer:
         names = await self._result_names() if full else {}
         suspects = _suspects(jobs, packages, names)
         outcomes = await self._look_up(suspects)
-        if full:
-            outcomes = {
-                **{stem: () for job in jobs for stem in job.stems if stem not in suspects},
-                **outcomes,
-            }
+        if full:  # of these, too, it is known now that there is nothing
+            packaged = {job.stem(f) for job in jobs for f in job.frames if f.phase in PACKAGED}
+            outcomes |= dict.fromkeys(packaged - suspects, ())
         return Observation(
             queue=packages.queue, claims=packages.claims, outcomes=outcomes, remains=frozenset(names)
         )

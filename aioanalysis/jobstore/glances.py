@@ -100,8 +100,8 @@ class RedisGlances:
         if not isinstance(job, Job) or version is None:
             return job if isinstance(job, Damaged) else None
         if stored is not None and stored.version == version:
-            self._known.move_to_end(job.id)
             if (stored.looked, stored.outlook, stored.progress) == (looked, outlook, progress):
+                self._remember(stored)
                 return stored.glance
             job = codec.looked_at(job, codec.looked(looked))
         glance = Glance(
@@ -110,10 +110,16 @@ class RedisGlances:
             progress=self._progress.loaded(progress),
         )
         if document is None or len(document) <= REMEMBERED_CHARACTERS:
-            self._known[job.id] = _Stored(version, looked, outlook, progress, glance)
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
+            self._remember(_Stored(version, looked, outlook, progress, glance))
         return glance
+
+    def _remember(self, stored: _Stored) -> None:
+        """As the latest; it may have been forgotten since its call began, for others of that call."""
+        job_id = stored.glance.job.id
+        self._known[job_id] = stored
+        self._known.move_to_end(job_id)
+        if len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
 
 
 def _running(job: Job) -> list[int | None]:

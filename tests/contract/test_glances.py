@@ -124,3 +124,16 @@ async def test_what_is_remembered_is_bounded(parts: RedisParts, monkeypatch: pyt
     assert await glance(parts, large) is not seen[3]
     assert len(parts.glances._known) == 2
     assert (await glance(parts, jobs[0])).job == jobs[0]
+
+
+async def test_one_that_is_forgotten_for_others_of_the_same_call_is_told_all_the_same(
+    parts: RedisParts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glances, "REMEMBERED", 2)
+    jobs = [await parts.store.create(make_job(), "key") for _ in range(5)]
+    for job in jobs[:2]:
+        await glance(parts, job)
+    asked = [jobs[4], jobs[2], jobs[3], jobs[0]]
+    found = await asyncio.gather(*(glance(parts, job) for job in asked))
+    assert [one.job for one in found] == asked
+    assert len(parts.glances._known) == 2

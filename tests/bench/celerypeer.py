@@ -28,8 +28,12 @@ def celery_workers(bench: Bench, slots: int) -> Iterator[Callable[[int], None]]:
 
     def run(count: int) -> None:
         sent = [app.send_task("container", [bench.fresh("celery")]) for _ in range(count)]
-        for result in sent:
-            result.get(timeout=END_SECONDS)
+        try:
+            for result in sent:
+                result.get(timeout=END_SECONDS)
+        finally:
+            for result in sent:
+                result.backend = None  # or it unsubscribes when it is collected, from a Redis that has gone
 
     with (folder / "log").open("wb") as log:
         worker = subprocess.Popen(

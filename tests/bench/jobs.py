@@ -72,7 +72,7 @@ async def throughput(bench: Bench) -> AsyncIterator[Finding]:
                     works: list[Run] = [lambda: _many(client, count), lambda: _at_once(bare, count)]
                     if celery is not None:
                         works.append(partial(_by_celery, celery, count))
-                    times = await _in_turns(rounds, *works)
+                    times = await _in_turns(rounds, *works, before=lambda: _one(client))
             ours, limit, *peer = [[count / one for one in each] for each in times]
             what = f"{count} no-op jobs, {SLOTS} at a time, {backend}, to as many"
             yield Finding(
@@ -82,6 +82,7 @@ async def throughput(bench: Bench) -> AsyncIterator[Finding]:
                 ours=ours,
                 limit=limit,
                 least=least[backend],
+                note="a job before each round: how soon an idle worker looks is P2's",
             )
             for figures in peer:
                 yield Finding(
@@ -143,12 +144,14 @@ async def idle_and_sampling(bench: Bench) -> AsyncIterator[Finding]:
     )
 
 
-async def _in_turns(rounds: int, *works: Run) -> list[list[float]]:
-    """The seconds of each, in turns, after one of each that does not count."""
+async def _in_turns(rounds: int, *works: Run, before: Run | None = None) -> list[list[float]]:
+    """The seconds of each, in turns, after one of each that does not count; each turn after a `before`."""
     for work in works:
         await work()
     found: list[list[float]] = [[] for _ in works]
     for _ in range(rounds):
+        if before is not None:
+            await before()
         for times, work in zip(found, works, strict=True):
             times.append(await seconds(work))
     return found

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from redis.asyncio import Redis
 from redis.exceptions import NoScriptError
@@ -104,14 +104,19 @@ class RedisJobStore:
 
     async def _create_all(self, new: Sequence[_New]) -> Sequence[list[str] | Exception]:
         """The script's answer for each, or what went wrong with this one."""
-        async with answering(), self._client.pipeline(transaction=False) as pipe:
+        async with answering():
+            answers = await self._send_all(new)
+            if any(isinstance(answer, NoScriptError) for answer in answers):
+                await self._client.script_load(scripts.CREATE)
+                answers = await self._send_all(new)
+        return answers
+
+    async def _send_all(self, new: Sequence[_New]) -> list[list[str] | Exception]:
+        async with self._client.pipeline(transaction=False) as pipe:
             for one in new:
                 pipe.evalsha(self._create.sha, len(one.keys), *one.keys, *one.values)
-            answers: list[Any] = await pipe.execute(raise_on_error=False)
-            return [
-                await self._create(one.keys, one.values) if isinstance(answer, NoScriptError) else answer
-                for one, answer in zip(new, answers, strict=True)
-            ]
+            answers: list[list[str] | Exception] = await pipe.execute(raise_on_error=False)
+            return answers
 
     async def get(self, job_id: str) -> Job | None:
         if not is_job_id(job_id):

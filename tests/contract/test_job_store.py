@@ -987,3 +987,19 @@ async def test_a_token_keeps_the_meaning_it_got_first_and_for_its_time(
     assert await store.claim("\ud800 other\n", "mine", seconds=60) == "mine"
     [key, _] = [key async for key in raw.scan_iter(f"{prefix}token:*")]
     assert 0 < await raw.ttl(key) <= 60
+
+
+async def test_jobs_made_at_the_same_time_succeed_and_fail_each_for_itself(parts: RedisParts) -> None:
+    store = parts.store
+    taken = await store.create(make_job(), "key")
+    await parts.client.script_flush()  # as after a restart of the server
+    new = [make_job(submitter=name) for name in ("ann", "ben", "eve")]
+    await parts.client.set(store._keys.submitter("ben"), "no list")
+    wanted = [*new, make_job(id=taken.id)]
+    made = await asyncio.gather(*(store.create(job, "key") for job in wanted), return_exceptions=True)
+    assert isinstance(made[1], Damaged | Unavailable)
+    assert isinstance(made[3], Contested)
+    for job, one in ((new[0], made[0]), (new[2], made[2])):
+        assert isinstance(one, Job)
+        assert one == await store.get(job.id)
+    assert await store.get(new[1].id) is None

@@ -65,7 +65,11 @@ class Service:
     async def check(self) -> None:
         """Say what each part is; raises `Misconfigured` or `Unavailable` for the first that is not there."""
         for part, look in self.checks.items():
-            log.info("part_ready", part=part, what=await look())
+            try:
+                what = await look()
+            except Unavailable as error:
+                raise Unavailable(f"{error}; `aioanalysis doctor` says how to mend it") from error
+            log.info("part_ready", part=part, what=what)
 
     async def ready(self) -> Mapping[str, str | None]:
         """Each part with what is wrong with it, or None; none holds up the others."""

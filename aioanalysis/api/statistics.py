@@ -129,7 +129,7 @@ TALLY: Final = web.AppKey("tally", Cached[Tally])
 
 async def show(request: web.Request) -> web.StreamResponse:
     """States, throughput, waiting times, failures by method and reason, and who uses how much."""
-    require_all(request, "The statistics")
+    require_all(request, "The summary of all jobs")
     hours = int(read_query(request, StatisticsQuery).hours)
     tally = await request.app[TALLY].get()
     async with job_store_time():

@@ -63,9 +63,11 @@ STOPPED: Final = 130
 USAGE_ERRORS = cast(tuple[type[Exception], ...], typer.BadParameter.__bases__)
 """click's UsageError, which typer has under no public name."""
 HINTS: Final = {
-    401: "sign in with `aioanalysis login`",
-    404: "`aioanalysis jobs` lists yours",
+    (401, ""): "sign in with `aioanalysis login`",
+    (404, "There is no such job"): "`aioanalysis jobs` lists yours",
+    (404, "There is no method"): "`aioanalysis methods list` lists them",
 }
+"""What helps on, by the status of an answer and the beginning of its text."""
 
 
 def _say_usage(error: Any) -> int:
@@ -80,7 +82,7 @@ def _say_usage(error: Any) -> int:
 
 
 def _say(error: AnalysisError, code: int) -> int:
-    hint = HINTS.get(getattr(error, "status", 0))
-    text = " - ".join(filter(None, (str(error).rstrip("."), hint)))
-    print(f"aioanalysis: {text}", file=sys.stderr)
+    text, status = str(error).rstrip("."), getattr(error, "status", 0)
+    hints = [hint for (of, begins), hint in HINTS.items() if status == of and text.startswith(begins)]
+    print(f"aioanalysis: {' - '.join([text, *hints])}", file=sys.stderr)
     return code

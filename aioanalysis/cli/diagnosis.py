@@ -106,7 +106,8 @@ async def keys(settings: Settings) -> AsyncIterator[Finding]:
         found = len(keyfile.entries(settings.keys_file))
         mend = None if found else "`aioanalysis keys add NAME` makes one"
         status = Status.OK if found else Status.WARNING
-        yield Finding("keys", status, f"{settings.keys_file} holds {found or 'no'} keys", mend)
+        text = f"{settings.keys_file} holds {found or 'no'} key{'' if found == 1 else 's'}"
+        yield Finding("keys", status, text, mend)
     if token:
         short = len(token) < SYSTEM_TOKEN_LENGTH
         mend = "take 32 random characters" if short else None

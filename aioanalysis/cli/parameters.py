@@ -69,7 +69,8 @@ def _whole(text: str | None) -> dict[str, Any]:
 
 def _unknown(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=1)
-    return f"there is no such parameter; did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    instead = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+    return f"there is no such parameter; {instead}"
 
 
 def types(schema: Mapping[str, Any]) -> list[str]:

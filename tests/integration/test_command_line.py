@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from cryptography.fernet import Fernet
 
 from aioanalysis.api.events import HUB
 from aioanalysis.domain.exchange import Container, attempt_name
@@ -222,6 +223,8 @@ async def test_errors_are_one_line_and_the_exit_code_says_whose_they_are(api: Ap
     nobody = {"AIOANALYSIS_SERVER": "http://127.0.0.1:1"}
     tries: list[tuple[int, str, Ended]] = [
         (1, "aioanalysis jobs", await shell.run("show", "nothere1")),
+        (1, "aioanalysis methods list", await shell.run("methods", "show", "nothere")),
+        (1, "of one job\n", await shell.run("action", "nothere", job.id)),
         (1, "failed has no result", await shell.run("result", job.id)),
         (1, "aioanalysis login", await shell.run("jobs", AIOANALYSIS_KEY="wrong")),
         (1, "records: the record store", await shell.run("watch", job.id)),
@@ -236,6 +239,22 @@ async def test_errors_are_one_line_and_the_exit_code_says_whose_they_are(api: Ap
         said = ended.err or ended.out
         assert (ended.code, says in said) == (code, True), ended
         assert len(ended.err.splitlines()) <= 1, ended
+
+
+async def test_serve_says_which_part_it_misses_and_what_helps(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "methods").mkdir()
+    settings = {
+        "AIOANALYSIS_REDIS_URL": "redis://127.0.0.1:1/0",
+        "AIOANALYSIS_JOB_KEY_SECRET": Fernet.generate_key().decode(),
+        "AIOANALYSIS_STORAGE_DIRECTORY": str(tmp_path / "storage"),
+        "AIOANALYSIS_SYSTEM_TOKEN": "s" * 40,
+        "AIOANALYSIS_METHODS_DIR": str(tmp_path / "methods"),
+    }
+    ended = await shell.run("serve", "--port", "0", **settings)
+    assert ended.code == 3
+    said = ended.err.splitlines()[-1]
+    assert said.startswith("aioanalysis: the job store cannot be used now")
+    assert said.endswith("`aioanalysis doctor` says how to mend it")
 
 
 async def test_what_is_no_service_of_ours_is_named(shell: Shell) -> None:

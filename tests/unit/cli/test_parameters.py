@@ -72,7 +72,7 @@ def test_a_value_is_of_its_parameters_type(pair: str, value: Any) -> None:
         ("sizes=1,x", "must be a list"),
         ("map=[1]", "must be a JSON object"),
         ("cuont=1", "did you mean count?"),
-        ("zzz=1", "there are marker, count"),
+        ("zzz=1", "there is no such parameter; there are marker, count"),
         ("marker", "write NAME=VALUE"),
     ],
 )

@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
@@ -29,6 +30,7 @@ Place = tuple[int, str]
 """Where a job stands in an index: (microseconds of its submission, its id)."""
 
 NO_HOLDS: Final[frozenset[Hold]] = frozenset()
+NO_PARAMS: Final[Mapping[str, Any]] = {}
 NEWEST: Final[Place] = (2**53, "")
 T = TypeVar("T", "_JobDocument", "_TombstoneDocument")
 
@@ -72,12 +74,25 @@ def load_job(document: str, *, version: str, looked: datetime | None = None) -> 
     job = _load(_jobs, document).job
     # nobody else has it yet, and `replace` would cost as much as all the rest: a pass reads thousands
     object.__setattr__(job, "version", version)
-    for frame in job.frames:
-        if not frame.holds:  # as it is with nearly all: one empty set for them, where parsing makes one each
-            object.__setattr__(frame, "holds", NO_HOLDS)
+    _share(job)
     if _is_newer(looked, job):
         object.__setattr__(job, "last_updated", looked)
     return job
+
+
+def _share(job: Job) -> None:
+    """Let one object stand for what is equal and never changes: of very many jobs a tenth of the memory."""
+    for frame in job.frames:
+        if not frame.holds:
+            object.__setattr__(frame, "holds", NO_HOLDS)
+        if not frame.params:
+            object.__setattr__(frame, "params", NO_PARAMS)
+    if job.state_changed_at == job.submitted_at:
+        object.__setattr__(job, "state_changed_at", job.submitted_at)
+    for event in job.history:
+        for moment in (job.submitted_at, job.state_changed_at):
+            if event.at == moment:
+                object.__setattr__(event, "at", moment)
 
 
 def found_job(version: str | None, document: str | None, looked: datetime | None) -> Job | Damaged | None:

@@ -19,11 +19,12 @@ from aioanalysis.domain.job import Source
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.errors import JobFailure, Misconfigured, Unavailable
 from aioanalysis.interfaces import RecordStream
-from aioanalysis.recordstore.pieces import PIECE_BYTES, BadGzip, Pieces, Unzipped
+from aioanalysis.recordstore.pieces import BadGzip, Pieces, Unzipped
 
 CODE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 SUFFIXES: Final = (".jsonl", ".jsonl.gz")
 CODES_NAMED: Final = 5
+READ_BYTES: Final = 4 << 20
 
 
 class DirectoryRecordStore:
@@ -93,7 +94,7 @@ class FileRecords:
     async def read(self) -> bytes:
         """The next piece of the file as it is; raises `Unavailable`."""
         try:
-            return await in_thread(self._file.read, PIECE_BYTES)
+            return await in_thread(self._file.read, READ_BYTES)
         except OSError as error:
             raise Unavailable(f"record set {self._code} cannot be read: {error.strerror}") from error
 

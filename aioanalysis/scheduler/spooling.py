@@ -20,7 +20,8 @@ from aioanalysis.interfaces import Head, RecordStream
 from aioanalysis.recordlines import line_reader
 
 CHUNK: Final = 1024 * 1024
-HASHED_AT_ONCE: Final = 16 * CHUNK
+PIECE: Final = 4 * CHUNK  # a thread costs little a piece, and a piece little memory
+SLICE: Final = CHUNK // 8  # what a line becomes stays in the processor's cache
 
 
 class Taken:
@@ -50,7 +51,7 @@ class Taken:
         at = 0
         while True:
             self._grown.clear()
-            if size := min(self._size - at, CHUNK):
+            if size := min(self._size - at, PIECE):
                 yield await finish(in_thread(self.read, at, size), name="read spool")
                 at += size
             elif self._whole:
@@ -77,7 +78,11 @@ async def take_records(stream: RecordStream, selection: Selection | None, taken:
     reader = line_reader()
 
     def keep(chunk: bytes | None) -> int:
-        came = list(reader.close() if chunk is None else reader.feed(chunk))
+        if chunk is None:
+            return put(list(reader.close()))
+        return sum(put(list(reader.feed(chunk[at : at + SLICE]))) for at in range(0, len(chunk), SLICE))
+
+    def put(came: list[tuple[bytes, dict[str, Any]]]) -> int:
         taken.take(came if selection is None else [pair for pair in came if selection.takes(pair[1])])
         return len(came)
 
@@ -123,10 +128,10 @@ class Tar:
         sha256 = hashlib.sha256(self._front())
 
         def update(start: int) -> None:
-            for at in range(start, start + HASHED_AT_ONCE, CHUNK):
-                sha256.update(self._taken.read(at, CHUNK))
+            for at in range(start, start + PIECE, SLICE):
+                sha256.update(self._taken.read(at, SLICE))
 
-        for start in range(0, self._taken.size, HASHED_AT_ONCE):
+        for start in range(0, self._taken.size, PIECE):
             await finish(in_thread(update, start), name="hash package")
         sha256.update(end)
         self._sha256 = sha256.hexdigest()

@@ -21,6 +21,7 @@ from aioanalysis.storage.azure_account import Account
 from aioanalysis.storage.azure_faults import fault_of, faults
 
 NAMES_A_PAGE: Final = 5_000  # as many as Azure gives
+LIST: Final = "EnumerationResults"
 TRIES: Final = 2
 PAUSE: Final = 0.3
 
@@ -93,13 +94,19 @@ class _PageParser:
         self._encoded = False
         self._parser = expat.ParserCreate()
         self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
+        self._parser.StartElementHandler = self._root
         self.feed = self._parser.Parse
 
     def close(self) -> Page:
-        """What the whole page has; raises `ExpatError` if it ended early."""
+        """What the whole page has; raises `ExpatError` if it ended early or was no page of a list."""
         self._parser.Parse(b"", True)
         return self._names, self._marker
+
+    def _root(self, element: str, attributes: dict[str, str]) -> None:
+        """Anything else that is XML, as some gateway's own page, would look like an empty list."""
+        if element != LIST:
+            raise expat.ExpatError(f"<{element}>")
+        self._parser.StartElementHandler = self._start
 
     def _start(self, element: str, attributes: dict[str, str]) -> None:
         if element in {"Name", "NextMarker"}:

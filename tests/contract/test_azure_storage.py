@@ -470,6 +470,26 @@ async def test_a_list_of_names_that_breaks_is_asked_for_again_from_its_page_on(
     assert fault.hits == 1
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<!DOCTYPE html><html><body><p>Sign in</p></body></html>",
+        b'<?xml version="1.0"?><Error><Code>ServerBusy</Code></Error>',
+        b'<?xml version="1.0"?><EnumerationResults><Blobs>',
+        b"",
+    ],
+    ids=["page", "error", "torn", "nothing"],
+)
+async def test_an_answer_that_is_no_list_is_never_an_empty_list_of_names(
+    storage: ExchangeStorage, proxy: FaultProxy, answer: bytes
+) -> None:
+    await storage.write(QUEUE, "a", b"x")
+    with proxy.answer("comp=list", reply=http_reply(200, answer), times=None), pytest.raises(Unavailable):
+        await names(storage, QUEUE)
+    with proxy.answer("comp=list", reply=http_reply(200, answer)):
+        assert await names(storage, QUEUE) == ["a"]
+
+
 async def test_a_list_of_names_that_is_left_early_leaves_no_request_behind(
     storage: azure.AzureStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,33 +127,35 @@ class Office:
 @asynccontextmanager
 async def crowded(bench: Bench) -> AsyncIterator[Crowd]:
     """A small crowd, in storage and a job store of its own."""
-    azurite, redis = bench.azurite(), bench.redis()
-    name = bench.fresh("crowd")
+    redis, name = bench.redis(), bench.fresh("crowd")
     queue, results = f"{name}-queue", f"{name}-results"
-    settings = load(
-        redis_url=redis.url,
-        redis_prefix=f"{name}:",
-        system_token="a-token",
-        job_key_secret=Fernet.generate_key().decode(),
-        azure_connection_string=azurite.connection_string,
-        queue_container=queue,
-        results_container=results,
-        records_directory=bench.new_folder("records"),
-        data_dir=bench.new_folder("data"),
-    )
-    async with (
-        open_service(settings) as service,
-        Tasks() as tasks,
-        BlobServiceClient.from_connection_string(azurite.connection_string) as client,
-        Redis.from_url(redis.url) as store,
-    ):
-        for container in (queue, results):
-            await client.create_container(container)
+    async with AsyncExitStack() as stack:
+        # Azurite of its own: the more blobs it holds, the slower is every call of everybody.
+        azurite = stack.enter_context(Azurite(bench.require("azurite")))
+        settings = load(
+            redis_url=redis.url,
+            redis_prefix=f"{name}:",
+            system_token="a-token",
+            job_key_secret=Fernet.generate_key().decode(),
+            azure_connection_string=azurite.connection_string,
+            queue_container=queue,
+            results_container=results,
+            records_directory=bench.new_folder("records"),
+            data_dir=bench.new_folder("data"),
+        )
+        service = await stack.enter_async_context(open_service(settings))
+        tasks = await stack.enter_async_context(Tasks())
+        client = await stack.enter_async_context(
+            BlobServiceClient.from_connection_string(azurite.connection_string)
+        )
+        containers = [client.get_container_client(container) for container in (queue, results)]
+        for container in containers:
+            await container.create_container()
         crowd = Crowd(
             azurite=azurite,
             storage=service.operations.storage,
-            containers=[client.get_container_client(container) for container in (queue, results)],
-            store=store,
+            containers=containers,
+            store=await stack.enter_async_context(Redis.from_url(redis.url)),
             prefix=f"{name}:",
             passes=service.scheduler.passes(Office(), tasks),
         )

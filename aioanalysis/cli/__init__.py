@@ -56,12 +56,14 @@ def main() -> None:
     except Unavailable as error:
         sys.exit(_say(error, 3))
     except AnalysisError as error:
-        sys.exit(_say(error, 1))
+        sys.exit(_say(error, 3 if getattr(error, "status", 0) in AWAY else 1))
 
 
 STOPPED: Final = 130
 USAGE_ERRORS = cast(tuple[type[Exception], ...], typer.BadParameter.__bases__)
 """click's UsageError, which typer has under no public name."""
+AWAY: Final = frozenset({502, 503, 504})
+"""What the service, or a proxy before it, answers when a part cannot be reached."""
 HINTS: Final = {
     (401, ""): "sign in with `aioanalysis login`",
     (404, "There is no such job"): "`aioanalysis jobs` lists yours",

@@ -271,6 +271,23 @@ async def test_what_is_no_service_of_ours_is_named(shell: Shell) -> None:
     assert "does not answer as this service does" in ended.err
 
 
+async def test_a_service_whose_parts_are_away_is_told_by_the_exit_code(shell: Shell) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        problem = b'{"status": 503, "detail": "The job store cannot be used now."}'
+        writer.write(
+            b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/problem+json\r\n"
+            b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(problem), problem)
+        )
+        writer.close()
+        await writer.wait_closed()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        ended = await shell.run("jobs", AIOANALYSIS_SERVER=address)
+    assert (ended.code, ended.err) == (3, "aioanalysis: The job store cannot be used now\n")
+
+
 # --- profiles ---
 
 

@@ -30,6 +30,7 @@ UNIX_TIME_FIELD: Final = 0x5455
 
 FULL16: Final = 0xFFFF
 FULL32: Final = 0xFFFFFFFF
+LATEST: Final = 0x7FFFFFFF
 ENCRYPTED: Final = 0x0001
 STREAMED: Final = 0x0008
 UTF8: Final = 0x0800
@@ -47,7 +48,7 @@ class Member:
     """A member and where its local header stands.
 
     `streamed`: CRC and sizes are not known before its bytes, a descriptor follows them; `large` says whether
-    it may reach 4 GiB. `unix_time` also gives the time to the second and in UTC.
+    it may reach 4 GiB. `unix_time` also gives the time to the second and in UTC, up to 2038.
     """
 
     name: str
@@ -99,9 +100,10 @@ class Member:
         return UTF8 | (STREAMED if self.streamed else 0)
 
     def _time(self) -> bytes:
-        if not self.unix_time:
+        seconds = int(self.at.timestamp())
+        if not self.unix_time or seconds > LATEST:
             return b""
-        return UNIX_TIME.pack(UNIX_TIME_FIELD, 5, 1, int(self.at.timestamp()))
+        return UNIX_TIME.pack(UNIX_TIME_FIELD, 5, 1, seconds)
 
 
 def end(count: int, start: int, length: int) -> bytes:

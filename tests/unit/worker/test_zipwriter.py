@@ -176,3 +176,13 @@ def test_a_stored_member_that_is_not_as_told_ends_the_zip(body: bytes) -> None:
     writer = ZipWriter()
     with pytest.raises(ValueError, match=r"plot\.png has changed"):
         list(writer.stored("plot.png", AT, FILE, plain(body), size=5, crc=zlib.crc32(b"plots")))
+
+
+@pytest.mark.parametrize("year", [1979, 2037, 2038, 2039, 2107])
+def test_a_member_of_any_year_can_be_written(year: int) -> None:
+    writer = ZipWriter()
+    at = datetime(year, 12, 31, 23, 59, 58, tzinfo=UTC)
+    data = b"".join([*writer.deflated("a", at, FILE, packed(b"text"), at_most=4), writer.end()])
+    with zipfile.ZipFile(io.BytesIO(data)) as package:
+        assert package.read("a") == b"text"
+        assert package.getinfo("a").date_time[0] == max(year, 1980)

@@ -23,7 +23,7 @@ from aioanalysis.errors import AnalysisError, Contested, Invalid, Misconfigured,
 from aioanalysis.interfaces import BlobInfo, BlobPage, BlobStream, Condition, Head, LeaseState
 from aioanalysis.settings import Settings
 from aioanalysis.storage.azure_account import Account, open_account
-from aioanalysis.storage.azure_faults import faults
+from aioanalysis.storage.azure_faults import faults, listing
 from aioanalysis.storage.azure_lists import list_names
 from aioanalysis.storage.azure_reads import Download, lease_state, open_session
 from aioanalysis.storage.azure_writes import Upload
@@ -114,7 +114,7 @@ class AzureStorage:
             "include": ["metadata", "copy"],
             "results_per_page": BLOBS_A_PAGE,
         }
-        with faults(f"listing {client.container_name}"):
+        with listing(f"listing {client.container_name}"):
             async for blob in client.walk_blobs(**options) if root_only else client.list_blobs(**options):
                 if isinstance(blob, BlobProperties) and _is_whole(blob):
                     yield _describe(blob)
@@ -124,7 +124,7 @@ class AzureStorage:
     ) -> BlobPage:
         client = self._account.container(self._containers[container])
         found: list[BlobInfo] = []
-        with faults(f"listing {client.container_name}"):
+        with listing(f"listing {client.container_name}"):
             while True:
                 pages: Any = client.list_blobs(
                     name_starts_with=prefix or None,

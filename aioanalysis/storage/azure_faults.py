@@ -46,10 +46,22 @@ def faults(subject: str) -> Iterator[None]:
         raise _no_answer(subject, error) from error
 
 
+@contextmanager
+def listing(subject: str) -> Iterator[None]:
+    """As `faults`, around the SDK's own lists: it trips over an answer that is none, as a gateway's page."""
+    with faults(subject):
+        try:
+            yield
+        except (AttributeError, TypeError, ValueError) as error:
+            raise Unavailable(f"{subject}: an answer that is no list ({type(error).__name__})") from error
+
+
 def fault_of(status: int, headers: Mapping[str, str], subject: str) -> AnalysisError:
     """The error that a reply with `status` is."""
     code = headers.get("x-ms-error-code") or ""
     text = f"{subject}: {code or 'refused'} ({status})"
+    if status < 300:
+        return Unavailable(f"{subject}: an answer that cannot be read ({status})")
     if status in {408, 429} or status >= 500 or code in _PASSING:
         return Unavailable(text, retry_after=_seconds(headers.get("Retry-After")))
     if status in {401, 403}:

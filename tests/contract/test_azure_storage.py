@@ -480,12 +480,19 @@ async def test_a_list_of_names_that_breaks_is_asked_for_again_from_its_page_on(
     ],
     ids=["page", "error", "torn", "nothing"],
 )
-async def test_an_answer_that_is_no_list_is_never_an_empty_list_of_names(
+async def test_an_answer_that_is_no_list_is_never_an_empty_list(
     storage: ExchangeStorage, proxy: FaultProxy, answer: bytes
 ) -> None:
     await storage.write(QUEUE, "a", b"x")
-    with proxy.answer("comp=list", reply=http_reply(200, answer), times=None), pytest.raises(Unavailable):
-        await names(storage, QUEUE)
+    with proxy.answer("comp=list", reply=http_reply(200, answer), times=None):
+        with pytest.raises(Unavailable):
+            await names(storage, QUEUE)
+        with pytest.raises(Unavailable):
+            [blob async for blob in storage.list(QUEUE)]
+        with pytest.raises(Unavailable):
+            [blob async for blob in storage.list(QUEUE, root_only=True)]
+        with pytest.raises(Unavailable):
+            await storage.page(QUEUE, limit=10)
     with proxy.answer("comp=list", reply=http_reply(200, answer)):
         assert await names(storage, QUEUE) == ["a"]
 

@@ -32,8 +32,11 @@ from aioanalysis.scheduler.performing import Performer
 from aioanalysis.scheduler.progress import ProgressFollower
 from aioanalysis.scheduler.wrangling import Wrangler
 
-QUICK: Final = 0.25
-SLOWING: Final = 1.4
+QUICK: Final = 0.125
+SLOWING: Final = 1.25
+REST: Final = 3.0
+"""Times as long as it took is waited after a quick pass: passes take a quarter of a busy core at most."""
+
 AFTER_FAULT: Final = 1.0
 log = logs.get()
 
@@ -115,7 +118,8 @@ class Scheduler:
                 else:
                     self.last_pass = self._operations.clock()
                     self.pass_seconds = time.monotonic() - began
-                    pace.passed(full=full, live=summary.live, moved=summary.moved + summary.admitted)
+                    moved = summary.moved + summary.admitted
+                    pace.passed(full=full, live=summary.live, moved=moved, seconds=self.pass_seconds)
                     log.debug("pass_finished", **asdict(summary))
                 if await self._wait(pace.interval(), holding, stop):
                     pace.rung()
@@ -187,26 +191,29 @@ class Pace:
         self._cadence = cadence
         self._next_full = 0.0
         self._interval = 0.0
+        self._quickest = QUICK
 
     def full_is_due(self) -> bool:
         return time.monotonic() >= self._next_full
 
-    def passed(self, *, full: bool, live: bool, moved: int) -> None:
-        """A pass ended; `moved` says how much it changed, `live` whether more may change soon."""
+    def passed(self, *, full: bool, live: bool, moved: int, seconds: float) -> None:
+        """A pass of so many seconds ended; `moved` says how much it changed, `live` whether more may soon."""
         if full:
             self._next_full = time.monotonic() + self._cadence.pass_interval
+        else:
+            self._quickest = min(max(QUICK, REST * seconds), self._cadence.watch_interval)
         if moved:
             self.rung()
         elif live:
-            self._interval = min(max(self._interval, QUICK) * SLOWING, self._cadence.watch_interval)
+            self._interval = min(max(self._interval, self._quickest) * SLOWING, self._cadence.watch_interval)
         else:
             self._interval = self._cadence.pass_interval
 
     def failed(self) -> None:
-        self._interval = min(max(self._interval, QUICK) * 2, self._cadence.watch_interval)
+        self._interval = min(max(self._interval, self._quickest) * 2, self._cadence.watch_interval)
 
     def rung(self) -> None:
-        self._interval = min(QUICK, self._cadence.watch_interval)
+        self._interval = min(self._quickest, self._cadence.watch_interval)
 
     def interval(self) -> float:
         """Seconds to wait now; never past the next full pass."""

@@ -27,7 +27,7 @@ from aioanalysis.worker.run import Host
 from aioanalysis.worker.slots import Slots
 from aioanalysis.worker.workspace import Instance
 
-BUSY_SECONDS: Final = 0.25  # between looks at the queue just after something was there
+BUSY_SECONDS: Final = 0.1  # between looks at the queue just after something was there
 GROWTH: Final = 1.2  # of that pause while nothing comes
 FAULT_SECONDS: Final = 5.0  # after storage or the engine could not be reached
 DONE, RUN_FAILED, SET_UP_WRONG = 0, 1, 2

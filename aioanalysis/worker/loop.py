@@ -24,6 +24,7 @@ from aioanalysis.worker.handling import End, Handling
 from aioanalysis.worker.progress import Presence
 from aioanalysis.worker.recovery import clean_up
 from aioanalysis.worker.run import Host
+from aioanalysis.worker.sampler import DISK_FULL_BYTES
 from aioanalysis.worker.slots import Slots
 from aioanalysis.worker.workspace import Instance
 
@@ -171,11 +172,12 @@ class Worker:
     # --- claiming ---
 
     async def _may_claim(self) -> bool:
-        """Room on the disk, and an engine that answers if there was doubt."""
+        """Room on the disk, which a run that is being committed may have filled; an engine that answers."""
         free = await in_thread(self._host.instance.free_bytes)
-        if free < self._settings.disk_reserve_bytes:
+        reserve = max(self._settings.disk_reserve_bytes, DISK_FULL_BYTES)
+        if free < reserve:
             if self._presence.state != "low_disk":
-                log.error("disk_reserve_reached", free_bytes=free, reserve=self._settings.disk_reserve_bytes)
+                log.error("disk_reserve_reached", free_bytes=free, reserve=reserve)
             self._presence.state = "low_disk"
             self._hindered = True
             return False

@@ -27,15 +27,15 @@ async def main() -> None:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[str]:
-    """The server in a process; its address."""
+def running() -> Iterator[tuple[str, int]]:
+    """The server in a process; its address and pid."""
     process = subprocess.Popen([sys.executable, "-m", "tests.bench.hello"], stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         line = process.stdout.readline().decode()
         port = re.search(r"\d+", line)
         assert port is not None, line
-        yield f"http://127.0.0.1:{port[0]}"
+        yield f"http://127.0.0.1:{port[0]}", process.pid
     finally:
         process.terminate()
         process.wait(10)

@@ -17,7 +17,7 @@ from aioanalysis.client import AnalysisClient, open_client
 from tests.bench.bare import run_bare
 from tests.bench.celerypeer import celery_workers
 from tests.bench.deployments import METHODS, RECORDS, Backend, deployed, running_dev
-from tests.bench.measuring import MIB, Bench, Finding, NotMeasured, seconds
+from tests.bench.measuring import MIB, Bench, Finding, NotMeasured, Spent, seconds
 from tests.support.parts import BASE_IMAGE
 from tests.support.waiting import eventually
 
@@ -65,11 +65,18 @@ async def throughput(bench: Bench) -> AsyncIterator[Finding]:
     with _celery(bench) as (celery, reason):
         for backend in least:
             with deployed(bench, backend) as deployment:
-                deployment.serve()
-                deployment.worker("w1", worker_jobs=SLOTS)
+                api = deployment.serve()
+                worker = deployment.worker("w1", worker_jobs=SLOTS)
+                parts = {"API and scheduler": api.process.pid, "worker": worker.process.pid}
+                if backend == "azurite":
+                    parts["Azurite"] = bench.azurite().pid
+                spent, spent_bare = Spent(parts), Spent()
                 async with deployment.client() as client, _bare(bench) as bare:
                     await _one(client)
-                    works: list[Run] = [lambda: _many(client, count), lambda: _at_once(bare, count)]
+                    works: list[Run] = [
+                        spent.by_work(partial(_many, client, count)),
+                        spent_bare.by_work(partial(_at_once, bare, count)),
+                    ]
                     if celery is not None:
                         works.append(partial(_by_celery, celery, count))
                     times = await _in_turns(rounds, *works, before=lambda: _one(client))
@@ -92,6 +99,21 @@ async def throughput(bench: Bench) -> AsyncIterator[Finding]:
                     ours=ours,
                     limit=figures,
                     least=1.0 if backend == "directory" else None,
+                )
+            yield Finding(
+                goal="P3",
+                what=f"CPU of the whole machine a job, {backend}, to that of a bare container",
+                unit="ms",
+                ours=[one / count * 1000 for one in spent.machine[1:]],
+                limit=[one / count * 1000 for one in spent_bare.machine[1:]],
+            )
+            for part, figures in spent.by.items():
+                yield Finding(
+                    goal="P3",
+                    what=f"of that {part}",
+                    unit="ms",
+                    ours=[one / count * 1000 for one in figures[1:]],
+                    by="value",
                 )
     if celery is None:
         raise NotMeasured(reason)

@@ -6,8 +6,8 @@ import asyncio
 import gc
 import resource
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -148,6 +148,40 @@ async def alternated(rounds: int, **works: Callable[[], Awaitable[Any]]) -> dict
             gc.collect()
             found[name].append(await seconds(work))
     return found
+
+
+class Spent:
+    """CPU seconds of some processes and of the whole machine, in each of the works that it has seen."""
+
+    def __init__(self, pids: Mapping[str, int] | None = None) -> None:
+        self._pids = dict(pids or {})
+        self.machine: list[float] = []
+        self.by: dict[str, list[float]] = {name: [] for name in self._pids}
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """The block is the next work."""
+        before = self._now()
+        yield
+        machine, *each = (after - then for then, after in zip(before, self._now(), strict=True))
+        self.machine.append(machine)
+        for name, figure in zip(self._pids, each, strict=True):
+            self.by[name].append(figure)
+
+    def by_work(self, work: Callable[[], Awaitable[Any]]) -> Callable[[], Awaitable[None]]:
+        """The same work, looked at each time."""
+
+        async def looked_at() -> None:
+            with self.watched():
+                await work()
+
+        return looked_at
+
+    def _now(self) -> list[float]:
+        whole = psutil.cpu_times()
+        times = [psutil.Process(pid).cpu_times() for pid in self._pids.values()]
+        busy = sum(whole) - whole.idle - whole.iowait - whole.guest - whole.guest_nice
+        return [busy, *(each.user + each.system for each in times)]
 
 
 def resident_bytes(pid: int | None = None) -> int:

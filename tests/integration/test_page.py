@@ -6,22 +6,27 @@ import re
 
 import pytest
 
-from aioanalysis.api.page import FOLDER, TYPES, assets
+from aioanalysis.api.page import FOLDER, INDEX, PRELOAD, SCRIPTS, TYPES, assets
 from tests.support.apiserver import Api
 
 IMPORT = re.compile(r'(?:from|import) "(\.[^"]+)"')
 
 
 async def test_every_file_of_the_page_is_served_with_its_type_and_a_strict_policy(api: Api) -> None:
+    files = {name: (FOLDER / name).read_bytes() for name in assets()}
+    modules = re.findall(r'<link rel="modulepreload" href="page/([^"]+)">', assets()[INDEX].body.decode())
+    assert set(modules) == {name for name in files if name.endswith(".js")} - SCRIPTS
+    links = "".join(f'<link rel="modulepreload" href="page/{name}">' for name in modules)
+    files[INDEX] = files[INDEX].replace(PRELOAD, links.encode())
     for name, asset in assets().items():
         reply = await api.get(f"/page/{name}", by=None)
         assert reply.status == 200
-        assert reply.body == (FOLDER / name).read_bytes()
+        assert reply.body == files[name]
         assert reply.headers["Content-Type"] == asset.media_type
         policy = reply.headers["Content-Security-Policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
-    assert (await api.get("/", by=None)).body == (FOLDER / "index.html").read_bytes()
+    assert (await api.get("/", by=None)).body == files[INDEX]
 
 
 async def test_a_file_that_has_not_changed_is_not_sent_again(api: Api) -> None:

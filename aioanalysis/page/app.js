@@ -157,3 +157,4 @@ document.addEventListener("keydown", (event) => {
 });
 
 render(html`<${App} />`, document.getElementById("app"));
+dispatchEvent(new Event("started"));

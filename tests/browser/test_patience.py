@@ -11,6 +11,7 @@ from playwright.async_api import BrowserContext, Error, Page, Route, expect
 from aioanalysis.client import AnalysisClient
 from tests.support.browsing import DevService
 from tests.support.faultproxy import FaultProxy
+from tests.support.waiting import eventually
 
 REFRESHED = """async () => {
   const { html, render, useEffect, useLoad } = await import("/page/dom.js");
@@ -72,7 +73,7 @@ async def test_changes_that_come_faster_than_answers_do_not_keep_answers_from_co
     assert seen["data"] == list(range(1, len(seen["data"]) + 1))  # none was given up
 
 
-async def test_a_page_whose_modules_take_long_or_fail_says_so_and_can_be_tried_again(page: Page) -> None:
+async def test_a_page_whose_modules_take_long_says_so_and_goes_on(page: Page) -> None:
     held = Held()
     await page.route("**/page/views/job.js", held)
     await page.goto("/", wait_until="commit")
@@ -84,11 +85,35 @@ async def test_a_page_whose_modules_take_long_or_fail_says_so_and_can_be_tried_a
     held.go()
     await expect(page.get_by_role("heading", name="Analyses")).to_be_visible()
     await expect(page.get_by_role("button", name="Try again")).to_have_count(0)
-    await page.unroute("**/page/views/job.js")
-    await page.route("**/page/views/job.js", lambda route: route.abort())
-    await page.reload()
+
+
+class Refused:
+    """Breaks off the first so many requests, as a browser does when a network comes or goes."""
+
+    def __init__(self, most: int) -> None:
+        self.count = 0
+        self._most = most
+
+    async def __call__(self, route: Route) -> None:
+        self.count += 1
+        await (route.abort("internetdisconnected") if self.count <= self._most else route.continue_())
+
+
+async def test_a_page_whose_modules_fail_loads_itself_anew(page: Page) -> None:
+    refused = Refused(2)
+    await page.route("**/page/views/job.js", refused)
+    await page.goto("/")
+    await expect(page.get_by_role("heading", name="Analyses")).to_be_visible()
+    assert refused.count == 3
+    assert await page.evaluate("sessionStorage.getItem('starts')") == "0"
+
+
+async def test_a_page_whose_modules_fail_again_and_again_says_so_and_can_be_tried_again(page: Page) -> None:
+    refused = Refused(4)
+    await page.route("**/page/views/job.js", refused)
+    await page.goto("/")
+    await eventually(lambda: refused.count == 4, within=60)
     await expect(page.get_by_text("The page could not be loaded.")).to_be_visible()
-    await page.unroute("**/page/views/job.js")
     await page.get_by_role("button", name="Try again").click()
     await expect(page.get_by_role("heading", name="Analyses")).to_be_visible()
 

@@ -55,6 +55,9 @@ async def main(options: argparse.Namespace) -> int:
                     console.print_exception()
                     missed.append((name, f"it broke: {error!r}"))
                 durations[name] = time.monotonic() - start
+                if options.json:  # after each: a run that is broken off has lost nothing
+                    report = report_of(findings, missed, durations, options)
+                    await asyncio.to_thread(Path(options.json).write_text, json.dumps(report, indent=1))
     console.print(table_of(findings))
     for name, why in missed:
         console.print(f"{name} not measured: {why}", markup=False)
@@ -62,9 +65,6 @@ async def main(options: argparse.Namespace) -> int:
         f"{time.monotonic() - began:.0f} s ({', '.join(f'{n} {s:.0f}' for n, s in durations.items())}); "
         f"load of the machine now {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
     )
-    if options.json:
-        report = report_of(findings, missed, durations, options)
-        await asyncio.to_thread(Path(options.json).write_text, json.dumps(report, indent=1))
     return 0
 
 

@@ -30,7 +30,7 @@ ZEROS = bytes(BLOCK)
 
 
 async def download(bench: Bench) -> AsyncIterator[Finding]:
-    size = bench.pick(128, 1024) * MIB
+    size = bench.pick(64, 1024) * MIB
     with deployed(bench, "azurite") as deployment:
         api = deployment.serve()
         job, blob_name = await _held_job(deployment)

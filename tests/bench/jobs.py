@@ -60,7 +60,7 @@ async def latency_in_processes(bench: Bench) -> AsyncIterator[Finding]:
 
 async def throughput(bench: Bench) -> AsyncIterator[Finding]:
     bench.require("base-image")
-    count, rounds = bench.pick(10, 50), bench.pick(1, 3)
+    count, rounds = bench.pick(6, 50), bench.pick(1, 2)
     least: dict[Backend, float] = {"directory": 0.95, "azurite": 0.75}
     with _celery(bench) as (celery, reason):
         for backend in least:
@@ -138,7 +138,7 @@ def _celery(bench: Bench) -> Iterator[tuple[Callable[[int], None] | None, str]]:
 
 async def idle_and_sampling(bench: Bench) -> AsyncIterator[Finding]:
     bench.require("base-image")
-    window = bench.pick(8.0, 30.0)
+    window = bench.pick(5.0, 20.0)
     with deployed(bench, "directory") as deployment:
         deployment.serve()
         worker = deployment.worker("w1")

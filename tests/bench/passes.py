@@ -29,7 +29,7 @@ WARM = 100
 
 
 async def measure(bench: Bench) -> AsyncIterator[Finding]:
-    sizes = bench.pick((1_000, 5_000), (1_000, 10_000, 100_000))
+    sizes = bench.pick((1_000, 3_000), (1_000, 10_000, 100_000))
     whole: dict[int, float] = {}
     async with AsyncExitStack() as stack:
         crowd = await stack.enter_async_context(crowded(bench))

@@ -12,14 +12,11 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Generic, ParamSpec, Self, TypeVar
 
-from aioanalysis import logs
-
 P = ParamSpec("P")
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-log = logs.get()
 _pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="aioanalysis")
 
 
@@ -93,7 +90,9 @@ class Tasks:
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("task_died", task=task.get_name(), exc_info=error)
+            from aioanalysis import logs  # a tenth of the client's import, which has no use for it
+
+            logs.get().error("task_died", task=task.get_name(), exc_info=error)
             self._crash.put_nowait(error)
 
     async def wait_crash(self) -> BaseException:

@@ -20,13 +20,13 @@ from aioanalysis.api.runviews import View
 from aioanalysis.api.serving import media_type, send_blob, send_member
 from aioanalysis.api.zipread import ZipReader
 from aioanalysis.domain.exchange import (
-    REPORT_MEMBER,
     Container,
     Ending,
     progress_log_name,
     result_name,
     sidecar_name,
 )
+from aioanalysis.domain.members import REPORT_MEMBER
 from aioanalysis.domain.states import FINISHED
 from aioanalysis.errors import Contested, Missing, NotFound
 from aioanalysis.interfaces import BlobInfo

@@ -18,7 +18,7 @@ from aioanalysis.cli.output import console, print_json, print_table
 from aioanalysis.cli.parameters import parameters
 from aioanalysis.cli.scaffold import SAMPLE, SAMPLE_PARAMS, advice, scaffold
 from aioanalysis.cli.session import run
-from aioanalysis.domain.exchange import REPORT_MEMBER
+from aioanalysis.domain.members import REPORT_MEMBER
 from aioanalysis.errors import Invalid, MethodFailure
 from aioanalysis.interfaces import MethodDirectory
 from aioanalysis.methods import check_params, list_methods, load_method, with_defaults

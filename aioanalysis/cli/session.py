@@ -14,12 +14,11 @@ from aioanalysis.cli.lazy import Stopped
 from aioanalysis.cli.options import CHOSEN
 from aioanalysis.client import AnalysisClient, Connection, find_connection, open_client
 from aioanalysis.errors import AnalysisError, Invalid, Misconfigured
-from aioanalysis.settings import PREFIX
 
 T = TypeVar("T")
 PATIENCE_SECONDS: Final = 5.0
 LONG_PATIENCE_SECONDS: Final = 600.0
-TRACE: Final = f"{PREFIX}LOG_LEVEL"
+TRACE: Final = "AIOANALYSIS_LOG_LEVEL"
 
 
 def connection() -> Connection:
@@ -41,7 +40,9 @@ def with_service(
     """Do `work` with a client of the service; `stopped` says what a person should know after Ctrl-C."""
     found = connection()
     if found.key is None:
-        raise Misconfigured(f"no key for {found.server}: `aioanalysis login {found.server}`, or {PREFIX}KEY")
+        raise Misconfigured(
+            f"no key for {found.server}: `aioanalysis login {found.server}`, or AIOANALYSIS_KEY"
+        )
 
     async def main() -> T:
         async with open_client(

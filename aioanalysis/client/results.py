@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from aioanalysis.client.models import JobJson
-from aioanalysis.domain.exchange import REPORT_MEMBER
+from aioanalysis.domain.members import REPORT_MEMBER
 from aioanalysis.errors import NotFound
 
 DELIMITERS: Final = {".csv": ",", ".tsv": "\t"}

@@ -31,10 +31,6 @@ from aioanalysis.errors import Damaged
 VERSION: Final = 1
 """Version of names, metadata and sidecar; a reader takes older ones, a newer one is left alone."""
 
-RECORDS_MEMBER: Final = "records.jsonl"
-PARAMS_MEMBER: Final = "params.json"
-REPORT_MEMBER: Final = "analysis_report.html"
-
 _STEM = re.compile(
     r"(?P<title>[A-Za-z0-9][A-Za-z0-9_-]{0,63})\.(?P<id>[0-9a-hjkmnp-tv-z]{8})(?:-(?P<frame>[1-9][0-9]{0,3}))?"
 )

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import IO, Any, Final
 
 from aioanalysis.aio import finish, in_thread
-from aioanalysis.domain.exchange import PARAMS_MEMBER, RECORDS_MEMBER
+from aioanalysis.domain.members import PARAMS_MEMBER, RECORDS_MEMBER
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.domain.records import Selection, Truncated
 from aioanalysis.errors import JobFailure

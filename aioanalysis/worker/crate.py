@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
 
-from aioanalysis.domain.exchange import PARAMS_MEMBER, RECORDS_MEMBER, REPORT_MEMBER
+from aioanalysis.domain.members import PARAMS_MEMBER, RECORDS_MEMBER, REPORT_MEMBER
 
 CRATE_MEMBER: Final = "ro-crate-metadata.json"
 FILES_LISTED: Final = 1000  # of more, those in folders are told of by their folder

@@ -14,7 +14,8 @@ from typing import BinaryIO, Final
 
 from aioanalysis import logs
 from aioanalysis.aio import finish, in_thread
-from aioanalysis.domain.exchange import RECORDS_MEMBER, Container
+from aioanalysis.domain.exchange import Container
+from aioanalysis.domain.members import RECORDS_MEMBER
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.errors import JobFailure, Unavailable
 from aioanalysis.interfaces import PackageStorage

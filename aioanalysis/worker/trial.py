@@ -12,7 +12,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from aioanalysis.aio import finish, in_thread
-from aioanalysis.domain.exchange import PARAMS_MEMBER, RECORDS_MEMBER
+from aioanalysis.domain.members import PARAMS_MEMBER, RECORDS_MEMBER
 from aioanalysis.domain.method import Limits
 from aioanalysis.domain.outcomes import JobError
 from aioanalysis.domain.usage import Sample

@@ -16,7 +16,8 @@ from azure.storage.blob import BlobBlock, BlobSasPermissions, generate_blob_sas
 from azure.storage.blob.aio import BlobClient, BlobServiceClient
 
 from aioanalysis.api.zipread import ZipReader
-from aioanalysis.domain.exchange import REPORT_MEMBER, Container, Ending, result_name
+from aioanalysis.domain.exchange import Container, Ending, result_name
+from aioanalysis.domain.members import REPORT_MEMBER
 from aioanalysis.interfaces import ExchangeStorage
 from tests.bench import proxy
 from tests.bench.archives import rates, storage_with_client

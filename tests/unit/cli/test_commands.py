@@ -36,6 +36,13 @@ def test_the_help_imports_no_command() -> None:
     assert "Exit codes: 0 done" in done.stdout
 
 
+def test_the_client_imports_no_more_than_it_needs() -> None:
+    heavy = {"pydantic", "pydantic_settings", "structlog", "azure", "redis", "jsonschema", "aiodocker"}
+    code = f"import sys, aioanalysis.cli.session; print(sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize(
     ("then", "text"),
     [

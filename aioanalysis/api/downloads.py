@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Final
+from typing import Final, Self
 
 from aiohttp import web
 
@@ -17,10 +17,10 @@ from aioanalysis import logs
 from aioanalysis.api.context import TRACE
 from aioanalysis.errors import AnalysisError, Unavailable
 
+WRITE_BYTES: Final = 1024 * 1024
 WRITE_SECONDS: Final = 30.0
-BUFFER_BYTES: Final = 512 * 1024
-WRITE_BYTES: Final = 256 * 1024
-"""A client that takes less than this in WRITE_SECONDS is given up."""
+LEAST_BYTES: Final = 256 * 1024
+"""A client that takes less than this of what waits for it in WRITE_SECONDS is given up."""
 
 log = logs.get()
 
@@ -60,6 +60,38 @@ class Downloads:
         return response
 
 
+class _Patience:
+    """Gives up a client that takes too little of what waits for it.
+
+    `waits` is where the bytes begin that are being written, None while none are. A look every WRITE_SECONDS:
+    a timeout for each write would cost a tenth of a download.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._loop = asyncio.get_running_loop()
+        self._seen: int | None = None
+        self._left = 0
+        self.waits: int | None = None
+        self.over = False
+
+    def __enter__(self) -> Self:
+        self._timer = self._loop.call_later(WRITE_SECONDS, self._look)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        left = self._transport.get_write_buffer_size()
+        if self.waits is not None and self.waits == self._seen and left > self._left - LEAST_BYTES:
+            self.over = True
+            self._transport.abort()
+            return
+        self._seen, self._left = self.waits, left
+        self._timer = self._loop.call_later(WRITE_SECONDS, self._look)
+
+
 async def _send(
     request: web.Request,
     response: web.StreamResponse,
@@ -68,31 +100,35 @@ async def _send(
     length: int,
 ) -> None:
     """`begun` has the first piece and is emptied: nothing is held for longer than it takes to send it."""
-    trace = request[TRACE]
-    piece = begun.pop()
-    try:
-        while piece:
-            if trace.sent_bytes + len(piece) > length:
-                raise Unavailable(f"more than the announced {length} bytes")
-            for part in _parts(piece):
-                async with asyncio.timeout(WRITE_SECONDS):
-                    await response.write(part)
-                trace.sent_bytes += len(part)
-            piece = await anext(rest, b"")
-        if trace.sent_bytes < length:
-            raise Unavailable(f"the source ended after {trace.sent_bytes} of {length} bytes")
-    except ConnectionError:
+    trace, transport, piece = request[TRACE], request.transport, begun.pop()
+    if transport is None:
         trace.cut = "client"
-    except TimeoutError:
+        return
+    with _Patience(transport) as patience:
+        try:
+            while piece:
+                if trace.sent_bytes + len(piece) > length:
+                    raise Unavailable(f"more than the announced {length} bytes")
+                for part in _parts(piece):
+                    patience.waits = trace.sent_bytes
+                    await response.write(part)
+                    trace.sent_bytes += len(part)
+                patience.waits = None
+                piece = await anext(rest, b"")
+            if trace.sent_bytes < length:
+                raise Unavailable(f"the source ended after {trace.sent_bytes} of {length} bytes")
+        except ConnectionError:
+            trace.cut = "client"
+        except AnalysisError as error:
+            trace.cut = "source"
+            log.error("download_cut", error=str(error), sent_bytes=trace.sent_bytes)
+        except Exception:
+            trace.cut = "fault"
+            log.exception("download_cut", sent_bytes=trace.sent_bytes)
+    if patience.over:
         trace.cut = "slow client"
-    except AnalysisError as error:
-        trace.cut = "source"
-        log.error("download_cut", error=str(error), sent_bytes=trace.sent_bytes)
-    except Exception:
-        trace.cut = "fault"
-        log.exception("download_cut", sent_bytes=trace.sent_bytes)
-    if trace.cut is not None and request.transport is not None:
-        request.transport.abort()
+    if trace.cut is not None:
+        transport.abort()
 
 
 DOWNLOADS: Final = web.AppKey("downloads", Downloads)

@@ -389,6 +389,7 @@ async def test_a_client_that_does_not_read_is_given_up(api: Api, monkeypatch: py
             while piece := await reader.read(65536):
                 received += len(piece)
         assert received < len(PACKAGE) * 8
+        assert 'cause="slow client"' in (await api.get("/metrics")).body.decode()
     finally:
         writer.close()
 

@@ -6,8 +6,10 @@ import importlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from azure.storage.blob import (
     BlobSasPermissions,
@@ -30,6 +32,12 @@ CLIENT: Final[dict[str, Any]] = {  # a call that nobody answers ends in seconds,
     "connection_timeout": 3,
     "read_timeout": 10,
 }
+CLIENTS_KEPT: Final = 32  # each knows one blob and takes 33 KiB; a job asks for about ten, several times
+
+
+def proxied() -> bool:
+    """Whether the environment names a proxy: to look for one at every request costs two threads' turns."""
+    return bool(getproxies())
 
 
 class Account:
@@ -37,6 +45,7 @@ class Account:
 
     def __init__(self, service: BlobServiceClient, *, key: str | None, credential: Any) -> None:
         self._service = service
+        self._blob = lru_cache(maxsize=CLIENTS_KEPT)(service.get_blob_client)
         self._key = key
         self._credential = credential
         address = urlsplit(service.url)
@@ -47,7 +56,7 @@ class Account:
         return self._service.get_container_client(name)
 
     def blob(self, container: str, name: str) -> BlobClient:
-        return self._service.get_blob_client(container, name)
+        return self._blob(container, name)
 
     def readable_url(self, blob: BlobClient) -> str:
         """The blob's URL, signed for reading where signatures are how this account is reached."""
@@ -93,9 +102,10 @@ async def open_account(
 
     Nothing is sent yet. Raises `Misconfigured` for what cannot be read.
     """
+    options = {**CLIENT, "use_env_settings": proxied()}
     if connection_string is not None:
         try:
-            service = BlobServiceClient.from_connection_string(connection_string, **CLIENT)
+            service = BlobServiceClient.from_connection_string(connection_string, **options)
         except ValueError:
             raise Misconfigured(
                 f"{PREFIX}AZURE_CONNECTION_STRING is not an Azure Storage connection string"
@@ -107,12 +117,12 @@ async def open_account(
     if address.scheme not in {"http", "https"} or not address.hostname:
         raise Misconfigured(f"{PREFIX}AZURE_ACCOUNT_URL is not the URL of a storage account")
     if address.query:
-        async with BlobServiceClient(account_url or "", **CLIENT) as service:
+        async with BlobServiceClient(account_url or "", **options) as service:
             yield Account(service, key=None, credential=None)
         return
     async with (
         _default_credential() as credential,
-        BlobServiceClient(account_url or "", credential, **CLIENT) as service,
+        BlobServiceClient(account_url or "", credential, **options) as service,
     ):
         yield Account(service, key=None, credential=credential)
 

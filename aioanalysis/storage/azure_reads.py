@@ -17,7 +17,7 @@ from yarl import URL
 
 from aioanalysis.errors import Contested, Missing, Unavailable
 from aioanalysis.interfaces import BlobInfo, LeaseState
-from aioanalysis.storage.azure_account import Account
+from aioanalysis.storage.azure_account import Account, proxied
 from aioanalysis.storage.azure_faults import TRANSPORT_FAULTS, fault_of, faults
 
 CONNECTIONS: Final = 256
@@ -34,7 +34,7 @@ async def open_session() -> AsyncIterator[aiohttp.ClientSession]:
         connector=aiohttp.TCPConnector(limit=CONNECTIONS),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,
-        trust_env=True,
+        trust_env=proxied(),
         timeout=TIMEOUT,
         read_bufsize=BUFFER_BYTES,
     ) as session:

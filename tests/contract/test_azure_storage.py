@@ -272,6 +272,23 @@ async def test_a_closed_port_is_unavailable_within_seconds(azurite: Azurite, uni
         assert [type(outcome) for outcome in outcomes] == [Unavailable] * len(calls)
 
 
+async def test_a_proxy_that_the_environment_names_is_gone_through(
+    azurite: Azurite, unique: str, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+    proxy.answer(reply=http_reply(403), times=None)
+    backend = AzureBackend(azurite, unique, port=free_port())
+    async with backend.connect() as storage:
+        calls = every_call(storage)
+        outcomes = await asyncio.gather(*(call() for call in calls.values()), return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [Misconfigured] * len(calls)
+    assert len(proxy.requests) >= len(calls)
+    assert all(f" http://127.0.0.1:{backend.port}/" in request for request in proxy.requests)
+
+
 async def test_calls_about_a_lease_end_within_a_quarter_of_it(
     storage: ExchangeStorage, proxy: FaultProxy
 ) -> None:

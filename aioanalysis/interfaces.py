@@ -161,8 +161,13 @@ class Leases(Protocol):
     Every call ends, well or badly, within a quarter of a lease.
     """
 
-    async def acquire_lease(self, container: Container, name: str, lease: str, seconds: int) -> None:
-        """Take it; repeatable with the same `lease`. Raises `Missing`, `LeaseLost` (another holds it)."""
+    async def acquire_lease(
+        self, container: Container, name: str, lease: str, seconds: int, *, etag: str | None = None
+    ) -> None:
+        """Take it; repeatable with the same `lease`. Raises `Missing`, `LeaseLost` (another holds it).
+
+        With `etag` of that version only, else `Contested`; a lease changes no ETag.
+        """
         ...
 
     async def renew_lease(self, container: Container, name: str, lease: str) -> None:

@@ -252,9 +252,12 @@ class AzureStorage:
             raise
         return True
 
-    async def acquire_lease(self, container: Container, name: str, lease: str, seconds: int) -> None:
+    async def acquire_lease(
+        self, container: Container, name: str, lease: str, seconds: int, *, etag: str | None = None
+    ) -> None:
         client = self._lease(container, name, check_lease(lease, seconds))
-        await _in_time(client.acquire, seconds, f"leasing {name}", lease_duration=seconds)
+        terms = _conditions(Condition(etag=etag))
+        await _in_time(client.acquire, seconds, f"leasing {name}", lease_duration=seconds, **terms)
 
     async def renew_lease(self, container: Container, name: str, lease: str) -> None:
         client = self._lease(container, name, check_lease(lease))

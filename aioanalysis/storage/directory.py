@@ -85,12 +85,13 @@ class DirectoryStorage:
         self, container: Container, prefix: str = "", *, root_only: bool = False
     ) -> AsyncIterator[BlobInfo]:
         tree = self._trees[container]
-        names = await _blocking(tree.names, prefix, root_only=root_only)
-        for start in range(0, len(names), BATCH):
-            batch = names[start : start + BATCH]
-            for info in await _blocking(lambda batch: [tree.stat(name) for name in batch], batch):
-                if info is not None:
-                    yield info
+        infos, left = await _blocking(tree.listing, prefix, BATCH, root_only=root_only)
+        while True:
+            for info in infos:
+                yield info
+            if not left:
+                return
+            infos, left = await _blocking(tree.stats, left[:BATCH]), left[BATCH:]
 
     async def page(
         self, container: Container, prefix: str = "", *, limit: int, place: str | None = None
@@ -98,10 +99,7 @@ class DirectoryStorage:
         tree = self._trees[container]
         names = [name for name in await _blocking(tree.names, prefix) if place is None or name > place]
         wanted, more = names[:limit], len(names) > limit
-        infos = await _blocking(lambda: [tree.stat(name) for name in wanted])
-        return BlobPage(
-            blobs=[info for info in infos if info is not None], place=wanted[-1] if more else None
-        )
+        return BlobPage(blobs=await _blocking(tree.stats, wanted), place=wanted[-1] if more else None)
 
     async def stat(self, container: Container, name: str) -> BlobInfo | None:
         return await _blocking(self._trees[container].stat, check_name(name))
@@ -139,15 +137,18 @@ class DirectoryStorage:
         check_name(name)
         if not callable(metadata):
             check_metadata(metadata)
-        await _blocking(tree.check_write, name, condition, lease)
-        spool = tree.spool()
+        if isinstance(body, bytes) and head is None:
+            whole = Target(name=name, metadata=_said(metadata), condition=condition, lease=lease)
+            return await _blocking(tree.put, body, whole)
+        spool = tree.spool(reserved=head.size if head else 0)
         try:
-            await _fill(spool, body, head)
-            said = check_metadata(metadata() if callable(metadata) else metadata)
-            target = Target(name=name, metadata=said, condition=condition, lease=lease)
-            return await _blocking(tree.write, spool, target)
-        finally:
+            await _blocking(tree.check_write, name, condition, lease)
+            rest = await _fill(spool, body)
+            target = Target(name=name, metadata=_said(metadata), condition=condition, lease=lease)
+            return await _blocking(tree.write, spool, rest, made(head), target)
+        except BaseException:
             await _blocking(spool.discard)
+            raise
 
     async def copy(
         self,
@@ -173,9 +174,11 @@ class DirectoryStorage:
     ) -> bool:
         return await _blocking(self._trees[container].delete, check_name(name), etag, lease)
 
-    async def acquire_lease(self, container: Container, name: str, lease: str, seconds: int) -> None:
+    async def acquire_lease(
+        self, container: Container, name: str, lease: str, seconds: int, *, etag: str | None = None
+    ) -> None:
         check_lease(lease, seconds)
-        await _blocking(self._trees[container].acquire, check_name(name), lease, seconds)
+        await _blocking(self._trees[container].acquire, check_name(name), lease, seconds, etag)
 
     async def renew_lease(self, container: Container, name: str, lease: str) -> None:
         await _blocking(self._trees[container].renew, check_name(name), check_lease(lease))
@@ -203,9 +206,12 @@ class _FileStream:
             yield piece
 
 
-async def _fill(spool: Spool, body: bytes | AsyncIterator[bytes], head: Head | None) -> None:
-    if head is not None:
-        await _blocking(spool.reserve, head.size)
+def _said(metadata: Mapping[str, str] | Callable[[], Mapping[str, str]] | None) -> Mapping[str, str]:
+    return check_metadata(metadata() if callable(metadata) else metadata)
+
+
+async def _fill(spool: Spool, body: bytes | AsyncIterator[bytes]) -> bytearray:
+    """Append `body`, all but its last bytes: those are returned."""
     buffer = bytearray()
     async with aclosing(pieces(body)) as whole:
         async for piece in whole:
@@ -213,9 +219,7 @@ async def _fill(spool: Spool, body: bytes | AsyncIterator[bytes], head: Head | N
             if len(buffer) >= PIECE:
                 await _blocking(spool.append, buffer)
                 buffer = bytearray()
-    await _blocking(spool.append, buffer)
-    if head is not None:
-        await _blocking(spool.begin, made(head))
+    return buffer
 
 
 async def _blocking(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -22,20 +22,17 @@ def identity_of(status: os.stat_result) -> str:
 
 
 class Spool:
-    """A new file at `path`, filled by `append`."""
+    """A new file at `path`, filled by `append`; `reserved` bytes at its front are left for `begin`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, reserved: int = 0) -> None:
         self.path = path
+        self._reserved = reserved
         self._file: FileIO | None = None
 
     def append(self, data: bytes | bytearray) -> None:
         file, view = self._opened(), memoryview(data)
         while view:
             view = view[file.write(view) :]
-
-    def reserve(self, size: int) -> None:
-        """Leave `size` bytes empty at the front, for `begin` to fill."""
-        self._opened().seek(size)
 
     def begin(self, data: bytes) -> None:
         self._opened().seek(0)
@@ -44,6 +41,7 @@ class Spool:
     def _opened(self) -> FileIO:
         if self._file is None:
             self._file = FileIO(self.path, "xb")
+            self._file.seek(self._reserved)
         return self._file
 
     def close(self, *, flush: bool = False) -> None:

@@ -24,7 +24,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -109,6 +109,15 @@ class Tree:
             else:
                 yield folder + name
 
+    def listing(self, prefix: str, at_once: int, *, root_only: bool) -> tuple[list[BlobInfo], list[str]]:
+        """The blobs whose names begin with `prefix`: the first so many, and the names of the others."""
+        names = self.names(prefix, root_only=root_only)
+        return self.stats(names[:at_once]), names[at_once:]
+
+    def stats(self, names: Sequence[str]) -> list[BlobInfo]:
+        """Those of `names` that are (still) there."""
+        return [info for name in names if (info := self.stat(name)) is not None]
+
     def stat(self, name: str) -> BlobInfo | None:
         found = self._find(name)
         return found.info if found else None
@@ -165,17 +174,29 @@ class Tree:
             raise Contested(f"{name} has been replaced")
         return found
 
-    def spool(self) -> Spool:
-        """A new file, to be filled and given to `write`."""
-        return Spool(self._new_scratch())
+    def spool(self, *, reserved: int = 0) -> Spool:
+        """A new file, to be filled and given to `write`; so many bytes at its front are left for the head."""
+        return Spool(self._new_scratch(), reserved=reserved)
 
     def check_write(self, name: str, condition: Condition | None, lease: str | None) -> None:
         """Raises `Contested` if a write would be refused as things are now."""
         check_condition(name, condition, self.stat(name))
         self.leases.check(name, lease)
 
-    def write(self, spool: Spool, target: Target) -> BlobInfo:
-        """Give the spooled file the target's name."""
+    def put(self, body: bytes, target: Target) -> BlobInfo:
+        """Write all of a blob at once."""
+        spool = self.spool()
+        try:
+            return self.write(spool, body, b"", target)
+        except BaseException:
+            spool.discard()
+            raise
+
+    def write(self, spool: Spool, rest: bytes | bytearray, head: bytes, target: Target) -> BlobInfo:
+        """Finish the spooled file by `rest` and `head`, and give it the target's name."""
+        spool.append(rest)
+        if head:
+            spool.begin(head)
         spool.close(flush=target.durable)
         return self._place(spool.path, target)
 
@@ -267,9 +288,9 @@ class Tree:
                 (self._meta / name).rmdir()
             return True
 
-    def acquire(self, name: str, lease: str, seconds: int) -> None:
+    def acquire(self, name: str, lease: str, seconds: int, etag: str | None) -> None:
         with self._locked():
-            self._demand(name, None)
+            self._demand(name, etag)
             self.leases.take(name, lease, seconds, self._new_scratch())
 
     def renew(self, name: str, lease: str) -> None:

@@ -245,33 +245,28 @@ class Claims:
         except (Missing, LeaseLost):
             return None
         try:
-            claim = await self._claim_leased(stem, seen, lease)
+            return await self._claim_leased(stem, seen, lease)
         except (Missing, Contested) as error:
             log.info("claim_missed", stem=stem, cause=str(error))
-            claim = None
+            await self._let_go(stem, lease)
+            return None
         except BaseException:
             await self._let_go(stem, lease)
             raise
-        if claim is None:
-            await self._let_go(stem, lease)
-        return claim
 
-    async def _claim_leased(self, stem: str, seen: BlobInfo, lease: str) -> Claim | None:
-        """The root's lease is ours: copy it, as `seen`, with our nonce; lease the copy; delete the root."""
+    async def _claim_leased(self, stem: str, seen: BlobInfo, lease: str) -> Claim:
+        """The root's lease is ours: copy it, as `seen`, with our nonce; lease that copy; delete the root."""
         storage, root, target = self._storage, package_name(stem), claim_name(stem)
         package = PackageMeta.from_metadata(seen.metadata)
         package = replace(package, worker=self._worker, nonce=f"{self._worker}.{uuid4().hex}")
-        await storage.copy(
+        copied = await storage.copy(
             (Container.QUEUE, root),
             (Container.RESULTS, target),
             metadata=package.to_metadata(),
             source_etag=seen.etag,
         )
         leased_at = clock()
-        await storage.acquire_lease(Container.RESULTS, target, lease, self._lease_seconds)
-        copied = await storage.stat(Container.RESULTS, target)
-        if copied is None or copied.metadata.get("nonce") != package.nonce:
-            return None
+        await storage.acquire_lease(Container.RESULTS, target, lease, self._lease_seconds, etag=copied.etag)
         try:
             await storage.delete(Container.QUEUE, root, lease=lease)
         except Unavailable:

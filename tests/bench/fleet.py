@@ -120,9 +120,11 @@ class _Refusals:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._storage, name)
 
-    async def acquire_lease(self, container: Container, name: str, lease: str, seconds: int) -> None:
+    async def acquire_lease(
+        self, container: Container, name: str, lease: str, seconds: int, **terms: Any
+    ) -> None:
         try:
-            await self._storage.acquire_lease(container, name, lease, seconds)
+            await self._storage.acquire_lease(container, name, lease, seconds, **terms)
         except Exception:
             self.count += 1
             raise

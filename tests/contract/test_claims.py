@@ -369,7 +369,7 @@ async def test_wherever_a_claiming_worker_dies_the_package_is_claimed_once_more_
         crashed.append(stem)
         if not died:
             break
-    assert 5 < len(crashed) < 19
+    assert len(crashed) == 5  # lease, copy, lease, delete, and one that lived
     for stem in crashed:
         await exchange.lapse(QUEUE, package_name(stem))
         await exchange.lapse(RESULTS, claim_name(stem))

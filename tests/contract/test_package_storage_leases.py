@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -75,6 +76,18 @@ async def test_calls_about_a_lease_can_be_repeated(storage: ExchangeStorage) -> 
         await storage.release_lease(QUEUE, "a", ours)
     assert (await stat(storage, QUEUE, "a")).lease is LeaseState.FREE
     await storage.acquire_lease(QUEUE, "a", theirs, 60)
+
+
+async def test_a_lease_can_be_on_one_version_only(storage: ExchangeStorage) -> None:
+    lease = lease_id()
+    first = await storage.write(QUEUE, "a", b"1")
+    second = await storage.write(QUEUE, "a", b"2")
+    with pytest.raises(Contested):
+        await storage.acquire_lease(QUEUE, "a", lease, 15, etag=first.etag)
+    assert (await stat(storage, QUEUE, "a")).lease is LeaseState.FREE
+    for _ in range(2):
+        await storage.acquire_lease(QUEUE, "a", lease, 15, etag=second.etag)
+    assert await storage.stat(QUEUE, "a") == replace(second, lease=LeaseState.HELD)
 
 
 async def test_a_released_lease_is_worth_nothing(storage: ExchangeStorage) -> None:

@@ -54,6 +54,7 @@ class LineReader:
     `feed` gives (line, record) pairs, the line with its newline and without BOM or carriage return; blank
     lines are passed over. `close` ends the stream, and gives the last line if it has no newline. `feed`
     raises `Malformed`, `close` `Truncated`: a last line without newline that is no record was cut off.
+    `lines` may be called in its place at any time.
     What comes does not depend on how the bytes are cut into chunks.
 
     `quick` may parse lines faster: it takes a line only if this reader would, as the same value, and raises
@@ -89,6 +90,35 @@ class LineReader:
             self._held += len(rest)
             if self._held > self._max_line_bytes:
                 raise Malformed(self._line + 1, f"longer than {self._max_line_bytes} bytes")
+
+    def lines(self, chunk: bytes) -> tuple[bytes, int]:
+        """The lines that `feed` gives, in one piece, and how many; without the records, half the work."""
+        *whole, rest = chunk.split(b"\n")
+        if whole and self._is_plain(chunk):
+            whole[0] = b"".join([*self._parts, whole[0]])
+            if self._are_records(whole):
+                data = b"".join([*self._parts, chunk[: len(chunk) - len(rest)]])
+                self._parts = [rest] if rest else []
+                self._held = len(rest)
+                self._line += len(whole)
+                return data, len(whole)
+        found = [line for line, _ in self.feed(chunk)]
+        return b"".join(found), len(found)
+
+    def _is_plain(self, chunk: bytes) -> bool:
+        """Whether nothing is to be taken off the lines that `chunk` ends, and none can be too long."""
+        bare = not any(b"\r" in part for part in (*self._parts, chunk))
+        return bare and self._line > 0 and self._held + len(chunk) <= self._max_line_bytes
+
+    def _are_records(self, lines: list[bytes]) -> bool:
+        quick = self._quick
+        try:
+            for line in lines:
+                if type(quick(line)) is not dict:
+                    return False
+        except (ValueError, RecursionError):
+            return False
+        return True
 
     def close(self) -> Iterator[tuple[bytes, dict[str, Any]]]:
         if not self._parts:

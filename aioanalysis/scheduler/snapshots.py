@@ -14,6 +14,7 @@ from aioanalysis.domain.exchange import Container, RunMark, snapshot_name
 from aioanalysis.domain.frames import Part
 from aioanalysis.domain.job import FRAMES_MAX, Job, Split
 from aioanalysis.domain.outcomes import Reason
+from aioanalysis.domain.records import LineReader
 from aioanalysis.errors import Contested, JobFailure, Missing
 from aioanalysis.interfaces import Condition, ExchangeStorage, RecordStream
 from aioanalysis.scheduler.spooling import CHUNK, Taken
@@ -42,6 +43,11 @@ class Cutter(Taken):
             self._lines.setdefault(key, array("q")).extend((at, len(line)))
             at += len(line)
         super().take(records)
+
+    def take_all(self, reader: LineReader, data: bytes) -> int:
+        records = list(reader.feed(data))
+        self.take(records)
+        return len(records)
 
     def _key(self, number: int, record: Mapping[str, Any]) -> str | None:
         """The value of the field, None where it is missing; or the number of the chunk."""

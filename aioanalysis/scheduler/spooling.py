@@ -14,7 +14,7 @@ from typing import IO, Any, Final
 from aioanalysis.aio import finish, in_thread
 from aioanalysis.domain.members import PARAMS_MEMBER, RECORDS_MEMBER
 from aioanalysis.domain.outcomes import Reason
-from aioanalysis.domain.records import Selection, Truncated
+from aioanalysis.domain.records import LineReader, Selection, Truncated
 from aioanalysis.errors import JobFailure
 from aioanalysis.interfaces import Head, RecordStream
 from aioanalysis.recordlines import line_reader
@@ -36,10 +36,19 @@ class Taken:
 
     def take(self, records: Sequence[tuple[bytes, Mapping[str, Any]]]) -> None:
         """Add lines, each with its record; blocks."""
-        written = self._spool.write(b"".join([line for line, _ in records]))
+        self._add(b"".join([line for line, _ in records]), len(records))
+
+    def take_all(self, reader: LineReader, data: bytes) -> int:
+        """Add all lines that `reader` finds in `data`; how many they are. Blocks."""
+        lines, count = reader.lines(data)
+        self._add(lines, count)
+        return count
+
+    def _add(self, lines: bytes, count: int) -> None:
+        self._spool.write(lines)
         self._spool.flush()
-        self._size += written
-        self.count += len(records)
+        self._size += len(lines)
+        self.count += count
 
     def tell(self, *, whole: bool = False) -> None:
         """Wake who follows; with `whole` nothing more will be taken."""
@@ -80,7 +89,10 @@ async def take_records(stream: RecordStream, selection: Selection | None, taken:
     def keep(chunk: bytes | None) -> int:
         if chunk is None:
             return put(list(reader.close()))
-        return sum(put(list(reader.feed(chunk[at : at + SLICE]))) for at in range(0, len(chunk), SLICE))
+        slices = (chunk[at : at + SLICE] for at in range(0, len(chunk), SLICE))
+        if selection is None:
+            return sum(taken.take_all(reader, data) for data in slices)
+        return sum(put(list(reader.feed(data))) for data in slices)
 
     def put(came: list[tuple[bytes, dict[str, Any]]]) -> int:
         taken.take(came if selection is None else [pair for pair in came if selection.takes(pair[1])])

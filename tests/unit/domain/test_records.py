@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -88,6 +88,42 @@ def test_records_come_back_as_they_were_written(values: list[dict[str, Any]], pl
 @given(data=document, places=st.lists(st.integers(0, 10_000), max_size=8))
 def test_a_quick_parser_changes_nothing_but_the_time(data: bytes, places: list[int]):
     assert read(cut(data, places), quick=quick) == read([data])
+
+
+@given(data=document, places=st.lists(st.integers(0, 10_000), max_size=8), whole=st.lists(st.booleans()))
+@example(data=b"{}\n{}\r\n{}\n", places=[6], whole=[True, True])
+@example(data=b"{}\n{}" + b" " * 98 + b"\n", places=[3], whole=[True, True])
+@example(data=b"{}\n{}" + b" " * 99 + b"\n", places=[3, 50], whole=[True, True, True])
+@example(data=b"{}\n\n{}\n[1]\n", places=[3], whole=[True, True])
+def test_lines_in_one_piece_are_those_that_come_one_by_one(
+    data: bytes, places: list[int], whole: list[bool]
+) -> None:
+    pairs, error, line = read([data])
+    lines, count, *ended = read_lines(cut(data, places), whole)
+    expected = b"".join(line for line, _ in pairs)
+    assert ended == [error, line]
+    assert (lines, count) == (expected, len(pairs)) if error is None else expected.startswith(lines)
+
+
+def read_lines(
+    chunks: list[bytes], whole: list[bool]
+) -> tuple[bytes, int, tuple[type[Exception], str] | None, int]:
+    """As `read`, by `lines` where `whole` says so, in the end all the time."""
+    reader, found, count = LineReader(100, quick=quick), b"", 0
+    ways = itertools.chain(whole, itertools.repeat(True))
+    try:
+        for chunk in chunks:
+            lines, more = reader.lines(chunk) if next(ways) else joined(reader.feed(chunk))
+            found, count = found + lines, count + more
+        lines, more = joined(reader.close())
+    except (Malformed, Truncated) as error:
+        return found, count, (type(error), str(error)), 0
+    return found + lines, count + more, None, reader.line
+
+
+def joined(pairs: Iterable[tuple[bytes, dict[str, Any]]]) -> tuple[bytes, int]:
+    lines = [line for line, _ in pairs]
+    return b"".join(lines), len(lines)
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ MESSAGE_MAX_CHARACTERS: Final = 500
 SETTLED_SECONDS: Final = 2.0  # a file changed more recently may change again within one tick of its clock
 NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
 
-_loaded: dict[Path, tuple[object, MethodDirectory]] = {}
-"""What was read, by directory, with the signature of its files then."""
+_loaded: dict[tuple[Path, str | None], tuple[object, MethodDirectory]] = {}
+"""What was read, by directory and base image, with the signature of its files then."""
 
 
 async def load_method(methods_dir: Path, title: str, *, base_image: str | None = None) -> MethodDirectory:
@@ -100,8 +100,8 @@ def _load(methods_dir: Path, title: str, base_image: str | None) -> MethodDirect
 
 def _load_directory(path: Path, title: str, base_image: str | None) -> MethodDirectory:
     members = build_context(path)
-    signature = (base_image, tuple((member.name, member.mark) for member in members))
-    known = _loaded.get(path)
+    signature = tuple((member.name, member.mark) for member in members)
+    known = _loaded.get((path, base_image))
     if known and known[0] == signature:
         return known[1]
     method = _definition(path / "method.json", title)
@@ -109,7 +109,7 @@ def _load_directory(path: Path, title: str, base_image: str | None) -> MethodDir
     directory = MethodDirectory(method=method, path=path, digest=context_digest(members, base_image))
     changed_at = max(member.path.lstat().st_ctime for member in members)
     if time.time() - changed_at > SETTLED_SECONDS:
-        _loaded[path] = (signature, directory)
+        _loaded[path, base_image] = (signature, directory)
     return directory
 
 

@@ -230,7 +230,9 @@ async def test_an_unchanged_directory_is_not_read_again(
     monkeypatch.setattr(methods_module, "SETTLED_SECONDS", -1.0)
     write_method(tmp_path, "m")
     first = await load_method(tmp_path, "m")
+    on_another_base = await load_method(tmp_path, "m", base_image="base")
     assert await load_method(tmp_path, "m") is first
+    assert await load_method(tmp_path, "m", base_image="base") is on_another_base
     (tmp_path / "m/stages/1_stage.py").write_text("print('STAGE 1')\n")
     assert (await load_method(tmp_path, "m")).digest != first.digest
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Final, assert_never
 from uuid import uuid4
@@ -152,10 +153,8 @@ class Performer:
             except Contested:
                 if await self._storage.stat(Container.QUEUE, package_name(stem)) is None:
                     raise
-            for remnant in (progress_name(stem), progress_log_name(stem), control_name(stem)):
-                await self._storage.delete(Container.RESULTS, remnant)
+            await self._delete_words(stem)
             await self._storage.delete(Container.RESULTS, name, lease=lease)
-            self._told.pop(stem, None)
             log.warning("package_recovered", stem=stem, worker=command.claim.meta.worker, attempt=attempt)
         finally:
             await self._storage.release_lease(Container.RESULTS, name, lease)
@@ -188,11 +187,15 @@ class Performer:
             for outcome in await self._observer.outcomes(command.stem)
         )
 
+    async def _delete_words(self, stem: str) -> None:
+        """What a run has said of itself, and what it has been told."""
+        names = (progress_name(stem), progress_log_name(stem), control_name(stem))
+        await asyncio.gather(*(self._storage.delete(Container.RESULTS, name) for name in names))
+        self._told.pop(stem, None)
+
     async def _clean_up(self, command: CleanUp) -> None:
         stem = command.stem
-        for name in (progress_name(stem), progress_log_name(stem), control_name(stem)):
-            await self._storage.delete(Container.RESULTS, name)
-        self._told.pop(stem, None)
+        await self._delete_words(stem)
         if command.claim is not None:
             try:
                 await self._storage.delete(Container.RESULTS, claim_name(stem), etag=command.claim.etag)

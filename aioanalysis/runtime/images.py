@@ -94,9 +94,8 @@ class Images:
 
     async def _present(self, directory: MethodDirectory) -> Image | None:
         """The image of this digest, if it is on the present base image; None when one is to be built."""
-        image = await self._built(directory)
-        base = await self._base() if image and image.base else None
-        return None if image and base is not None and base != image.base else image
+        image, base = await asyncio.gather(self._built(directory), self._base())
+        return None if image and image.base and base is not None and base != image.base else image
 
     async def _built(self, directory: MethodDirectory) -> Image | None:
         """The image of this digest, on whatever base image; None when there is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -41,5 +42,7 @@ class HostLog:
         head = json.dumps({**summary, "log": path.name}, ensure_ascii=False, indent=1)
         path.write_bytes(head.encode("utf-8", "replace") + b"\n\n" + output)
         write_whole(folder / SUMMARY, head.encode("utf-8", "replace"))
-        for old in sorted(folder.glob("*.log"))[:-keep]:
-            old.unlink(missing_ok=True)
+        with os.scandir(folder) as entries:
+            logs = sorted(entry.name for entry in entries if entry.name.endswith(".log"))
+        for old in logs[:-keep]:
+            (folder / old).unlink(missing_ok=True)

@@ -28,6 +28,7 @@ from aioanalysis.worker.verdict import clean, judge, read_report
 from aioanalysis.worker.workspace import Instance, RunFolder
 
 END_SECONDS: Final = 10.0  # for a run that is to end by itself
+UNTOLD_SECONDS: Final = 0.5  # of a run's beginning: of one that ends within it no progress is written
 ENGINE_SECONDS: Final = 60.0  # how long an engine that cannot be reached is waited for
 
 LABEL: Final = "aioanalysis.worker"
@@ -84,6 +85,7 @@ class Run:
         self._entered = entered
         self._ended = ended
         self._starting: asyncio.Task[str] | None = None
+        self._began = 0.0
         self.facts = Facts(started_at=now())
 
     def draft(self) -> dict[str, Any]:
@@ -148,6 +150,7 @@ class Run:
         self._claim.touch()
         self._starting = asyncio.create_task(self._start(image, spec), name=f"start {spec.name}")
         run = await asyncio.shield(self._starting)
+        self._began = time.monotonic()
         watch = Watch(
             host.runtime,
             run,
@@ -160,13 +163,16 @@ class Run:
         facts.ended = await self._end_of(run, watch, spec.alive_seconds)
         if facts.ended.code == 0:
             await self._ended()
-        await watch.take_last()
-        await self._engine(lambda: host.runtime.remove(run))
+        facts.report, *_ = await asyncio.gather(
+            in_thread(read_report, self._folder.job),
+            watch.check_left(),
+            self._engine(lambda: host.runtime.remove(run)),
+        )
         self._starting = None
-        facts.report = await in_thread(read_report, self._folder.job)
         facts.error = judge(facts.ended, facts.report, spec.limits, watch.broken, disk_full=watch.disk_full)
 
     async def _tell(self, sample: Sample | None) -> None:
+        await asyncio.sleep(max(0.0, self._began + UNTOLD_SECONDS - time.monotonic()))
         usage = self.facts.usage(self._host.settings.sample_interval, points=LIVE_POINTS)
         await self._progress.tell(self._folder.job, sample, usage, self.facts.limits)
 
@@ -181,7 +187,6 @@ class Run:
 
         When the engine is gone for good, the run ends for want of signs of life, and nobody tells its code.
         """
-        began = time.monotonic()
         watching = asyncio.create_task(watch.run(), name=f"watch {self._claim.stem}")
         waiting = asyncio.ensure_future(self._engine(lambda: self._host.runtime.wait(run)))
         gone = asyncio.create_task(watch.engine_gone.wait(), name=f"engine {self._claim.stem}")
@@ -196,7 +201,7 @@ class Run:
             return waiting.result()
         finally:
             await cancel({watching, waiting, gone})
-            log.debug("container_ended", seconds=round(time.monotonic() - began, 3))
+            log.debug("container_ended", seconds=round(time.monotonic() - self._began, 3))
 
     def _spec(self) -> RunSpec:
         claim, settings, facts = self._claim, self._host.settings, self.facts

@@ -21,7 +21,6 @@ from aioanalysis.worker.jobtree import disk_bytes
 ENGINE_SECONDS: Final = 60.0  # an engine that does not answer for so long is gone
 LIMIT_SECONDS: Final = 1.0  # between looks at the clock and the log's age
 DISK_FULL_BYTES: Final = 1 << 20  # with no more than this left, writing fails
-LAST_SECONDS: Final = 2.0  # for the last sample, of a run that has ended
 
 log = logs.get()
 
@@ -42,14 +41,6 @@ class Sampler:
             return
         if sample is not None:
             self.samples.append(sample)
-
-    async def take_last(self) -> None:
-        """One more after the end, as long as there is anything to read."""
-        try:
-            async with asyncio.timeout(LAST_SECONDS):
-                await self.take()
-        except TimeoutError:
-            log.warning("sample_failed", cause="the last one did not come in time")
 
 
 class Watch:
@@ -133,16 +124,13 @@ class Watch:
             await self._end(Reason.DISK, failure)
 
     async def _overgrown(self) -> str | None:
-        free = (await in_thread(shutil.disk_usage, self._job_dir)).free
-        self.disk_full = self.disk_full or free < DISK_FULL_BYTES
         limit = self._limits.output_bytes
-        if limit is not None and await in_thread(disk_bytes, self._job_dir, enough=limit) > limit:
-            return f"the job directory grew beyond {limit} bytes"
-        return None
+        free, used = await in_thread(_space, self._job_dir, limit)
+        self.disk_full = self.disk_full or free < DISK_FULL_BYTES
+        return f"the job directory grew beyond {limit} bytes" if limit is not None and used > limit else None
 
-    async def take_last(self) -> None:
-        """What is still to be learned from a run that has ended: a sample, and what it has left."""
-        await self.sampler.take_last()
+    async def check_left(self) -> None:
+        """Of a run that has ended: whether it has left more than it may."""
         if self.broken is None and (failure := await self._overgrown()) is not None:
             self.broken = JobFailure(Reason.DISK, failure)
 
@@ -151,3 +139,9 @@ class Watch:
             log.warning("run_limit_reached", reason=reason.value, text=text)
             self.broken = JobFailure(reason, text)
         await self._runtime.kill(self._run)
+
+
+def _space(job_dir: Path, limit: int | None) -> tuple[int, int]:
+    """Bytes that are free on its disk, and those in it, counted up to `limit`; blocks."""
+    used = disk_bytes(job_dir, enough=limit) if limit is not None else 0
+    return shutil.disk_usage(job_dir).free, used

@@ -81,7 +81,7 @@ async def try_method(
             facts.ended = await runtime.wait(run)
         finally:
             await cancel({watching})
-        await watch.take_last()
+        await watch.check_left()
     finally:
         await finish(_remove(runtime, run), name="remove run")
     facts.samples, facts.finished_at = watch.sampler.samples, now()

@@ -28,6 +28,28 @@ COLUMNS: Final = (
     Column("by", keep=3),
     Column("why", keep=6, flexible=True),
 )
+EVENTS: Final = {
+    "submit": "submitted",
+    "split": "records parted",
+    "queue": "packaged",
+    "claim": "taken by a worker",
+    "gone": "left the queue",
+    "result": "result came",
+    "fail": "failed",
+    "fail_r": "failed, put back",
+    "deadline": "time limit passed",
+    "lease": "worker lost, put back",
+    "lease_x": "workers lost too often",
+    "dep_t": "what it waited for has ended",
+    "aggregate": "worked out from its runs",
+    "wrangle": "held after failures in a row",
+    "release": "method released",
+    "rebuild": "made again from storage",
+    "override": "state set by hand",
+    "block_now": "block --now",
+}
+"""What a history tells, where its word is not one for people; actions are called as they are typed."""
+
 AGO: Final = re.compile(r"(\d+)([mhd])")
 UNITS: Final = {"m": "minutes", "h": "hours", "d": "days"}
 
@@ -109,16 +131,20 @@ def show(
     if as_json:
         print_json(job)
         return
-    hidden = {"history", "error", "usage", "frames", "attempts", "links", "why", "progress"}
+    hidden = {"history", "error", "usage", "frames", "attempts", "links", "why", "progress", "actions"}
     for name, value in job.items():
         if name not in hidden and value not in (None, [], {}, False):
-            runs.print_field(name, _plain(value))
+            runs.print_field(
+                name, _plain([EVENTS.get(one, one) for one in value] if name == "actions" else value)
+            )
+    runs.print_field("actions", ", ".join(EVENTS.get(action, action) for action in job["actions"]))
     if job["why"]:
         runs.print_field("why", _why(job["why"]))
     runs.print_runs(job)
     for event in job["history"]:
         change = f"{event['from'] or 'new'} → {event['to']}"
-        console.print(f"  {event['at']}  {event['event']}: {change}", markup=False, soft_wrap=True)
+        text = f"  {event['at']}  {EVENTS.get(event['event'], event['event'])}: {change}"
+        console.print(text, markup=False, soft_wrap=True)
     if job["error"]:
         print_end(job)
 

@@ -19,7 +19,9 @@ FILES: Final = {
 
 
 def operating(
-    file: Annotated[str | None, typer.Argument(metavar="FILE", help="Print this one.")] = None,
+    file: Annotated[
+        str | None, typer.Argument(metavar="FILE", help=f"Print this one: {', '.join(FILES)}.")
+    ] = None,
 ) -> None:
     """List the files for an operator's own systems, or print one of them."""
     if file is None:

@@ -76,6 +76,7 @@ export const EVENTS = {
   aggregate: "Worked out from its runs",
   wrangle: "Held after failures in a row",
   release: "Method released",
+  rebuild: "Made again from storage",
   override: "State set by hand",
   block: "Held",
   block_now: "Stopped and held",

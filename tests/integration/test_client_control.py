@@ -96,7 +96,9 @@ async def test_the_command_line_steers_jobs(api: Api, monkeypatch: pytest.Monkey
     assert code == 1
     assert "what does: retry, resubmit, remove" in printed
     assert "frames            2: 2 killed" in (await cli("show", job["id"]))[1]
+    assert "submitted: new → blocked" in (await cli("show", job["id"]))[1]
     shown = (await cli("show", parent.id))[1]
+    assert "block --now" in shown
     assert "attempt 1         failed on lab exit 3 (stage: container exited with code 3)" in shown
     code, printed = await cli("frames", job["id"])
     assert [line.split()[:2] for line in printed.splitlines()[1:]] == [["1", "killed"], ["2", "killed"]]

@@ -134,9 +134,7 @@ def show(
     hidden = {"history", "error", "usage", "frames", "attempts", "links", "why", "progress", "actions"}
     for name, value in job.items():
         if name not in hidden and value not in (None, [], {}, False):
-            runs.print_field(
-                name, _plain([EVENTS.get(one, one) for one in value] if name == "actions" else value)
-            )
+            runs.print_field(name, _plain(value))
     runs.print_field("actions", ", ".join(EVENTS.get(action, action) for action in job["actions"]))
     if job["why"]:
         runs.print_field("why", _why(job["why"]))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import structlog
-from structlog.typing import Processor
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -34,7 +34,7 @@ def configure(*, level: str = "info", form: str = "auto", stream: TextIO | None 
             )
         ]
         if console
-        else [structlog.processors.format_exc_info, _json_renderer()]
+        else [structlog.processors.format_exc_info, JsonLines(out, told=LEVELS[level] <= LEVELS["info"])]
     )
     structlog.configure(
         processors=[*shared, *final],
@@ -59,17 +59,40 @@ def get(**bound: Any) -> Any:
     return structlog.get_logger(**bound)
 
 
-def _json_renderer() -> Processor:
-    """One line of ASCII; text that could break it, or that is no Unicode, is escaped the slow way."""
-    from pydantic_core import PydanticSerializationError, to_json  # not for who only imports this module
+def tell(event: str, **fields: Any) -> None:
+    """As `get().info`, at a third of its cost and without the ids that are bound: once for every request."""
+    final = structlog.get_config()["processors"][-1]
+    if isinstance(final, JsonLines):
+        final.tell(event, fields)
+    else:
+        structlog.get_logger().info(event, **fields)
 
-    escaped = structlog.processors.JSONRenderer()
 
-    def render(logger: Any, name: str, event: MutableMapping[str, Any]) -> str | bytes:
+class JsonLines:
+    """structlog's last processor: one line of ASCII for each event."""
+
+    def __init__(self, out: TextIO, *, told: bool) -> None:
+        """`told` says whether lines of level info are written to `out`."""
+        from pydantic_core import PydanticSerializationError, to_json  # not for who only imports this module
+
+        self._out = out
+        self._told = told
+        self._to_json = to_json
+        self._problem = PydanticSerializationError
+        self._escaped = structlog.processors.JSONRenderer()
+
+    def __call__(self, logger: Any, name: str, event: MutableMapping[str, Any]) -> str:
+        """Text that could break the line, or that is no Unicode, is escaped the slow way."""
         try:
-            line = to_json(event, fallback=repr)
-        except PydanticSerializationError:
-            return escaped(logger, name, event)
-        return line.decode() if line.isascii() else escaped(logger, name, event)
+            line = self._to_json(event, fallback=repr)
+        except self._problem:
+            return str(self._escaped(logger, name, event))
+        return line.decode() if line.isascii() else str(self._escaped(logger, name, event))
 
-    return render
+    def tell(self, event: str, fields: Mapping[str, Any]) -> None:
+        """Write an event of level info at once."""
+        if self._told:
+            now = datetime.now(UTC).isoformat().removesuffix("+00:00")
+            line = self(None, "info", {**fields, "event": event, "level": "info", "timestamp": f"{now}Z"})
+            self._out.write(f"{line}\n")
+            self._out.flush()

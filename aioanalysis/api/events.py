@@ -21,6 +21,9 @@ from aioanalysis.interfaces import JobEvent, JobEvents, JobProgress, ProgressBoa
 
 QUEUE_LENGTH: Final = 500
 BATCH: Final = 500
+GATHER_SECONDS: Final = 0.02
+"""Once events come close behind each other: those of so long are read in one call."""
+
 LISTENERS_MAX: Final = 2000
 HEARTBEAT_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 20.0
@@ -122,7 +125,10 @@ class Hub:
                 pause = FIRST_PAUSE
                 while True:
                     await self.source.wait(place, limit=1)
-                    place = self._hand_out(await self.source.after(place, limit=BATCH), place)
+                    events = await self.source.after(place, limit=BATCH)
+                    place = self._hand_out(events, place)
+                    if len(events) > 1:
+                        await asyncio.sleep(GATHER_SECONDS)
             except Missing:
                 for listener in self._listeners:
                     listener.lose()

@@ -68,8 +68,9 @@ def _failed(trace: Trace, request: web.Request, error: Exception) -> web.StreamR
 
 def _write_line(request: web.Request, response: web.StreamResponse, trace: Trace, seconds: float) -> None:
     caller = request.get(CALLER)
-    log.info(
+    logs.tell(
         "request",
+        request_id=trace.request_id,
         method=request.method,
         path=request.rel_url.raw_path[:PATH_CHARACTERS],
         status=response.status,

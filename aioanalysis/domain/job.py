@@ -17,12 +17,13 @@ from aioanalysis.domain.usage import Usage
 HISTORY_LENGTH: Final = 50
 ID_ALPHABET: Final = "0123456789abcdefghjkmnpqrstvwxyz"
 ID_LENGTH: Final = 8
+ID_CHARACTERS: Final = frozenset(ID_ALPHABET)
 FRAMES_MAX: Final = 1000
 
 
 def is_job_id(text: str) -> bool:
     """Whether `text` is 8 characters of lower-case Crockford base32."""
-    return len(text) == ID_LENGTH and all(c in ID_ALPHABET for c in text)
+    return len(text) == ID_LENGTH and ID_CHARACTERS.issuperset(text)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -175,3 +175,21 @@ def test_configuring_again_counts_for_loggers_made_before(stream: io.StringIO):
     logs.configure(form="json", stream=stream)
     log.info("after")
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["after"]
+
+
+def test_what_is_told_of_a_request_is_a_line_like_any_other_whatever_the_form(stream: io.StringIO):
+    odd = {"path": "/a\u2028\ud800", "status": 404, "thing": {1}.__class__}
+    kept = []
+    logs.configure(form="json", stream=stream)
+    for write in (logs.get().info, logs.tell):
+        write("request", request_id="r1", **odd)
+        line = json.loads(stream.getvalue().splitlines()[-1])
+        assert line.pop("timestamp").endswith("Z")
+        kept.append(line)
+    assert kept[0] == kept[1]
+    logs.configure(form="json", stream=stream, level="warning")
+    logs.tell("request", request_id="r2")
+    logs.configure(form="console", stream=stream)
+    logs.tell("request", request_id="r3")
+    assert "r2" not in stream.getvalue()
+    assert "r3" in stream.getvalue().splitlines()[-1]

@@ -77,7 +77,7 @@ async def run_worker(
             )
             return await worker.run(once=once)
     except (Misconfigured, Unavailable) as error:
-        log.error("worker_cannot_start", cause=str(error))
+        log.error("worker_cannot_start", cause=str(error), mend="`aioanalysis doctor` says how")
         return SET_UP_WRONG
 
 

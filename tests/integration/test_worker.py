@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from azure.storage.blob.aio import BlobClient, BlobLeaseClient
+from structlog.testing import capture_logs
 
 from aioanalysis.domain.exchange import (
     Container,
@@ -438,7 +439,9 @@ async def test_exit_codes_of_a_single_handling_are_for_cron(place: Place, tmp_pa
     assert await place.once() == 1
     assert await place.once(disk_reserve_bytes=1 << 60) == 2
     (tmp_path / "file").touch()
-    assert await place.once(data_dir=tmp_path / "file") == 2
+    with capture_logs() as told:
+        assert await place.once(data_dir=tmp_path / "file") == 2
+    assert "doctor" in next(line["mend"] for line in told if line["event"] == "worker_cannot_start")
 
 
 async def test_below_the_disk_reserve_nothing_is_claimed_and_the_worker_says_so(place: Place) -> None:

@@ -7,11 +7,11 @@ import hashlib
 import json
 import os
 import tarfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import IO, Any, Final
 
-from aioanalysis.aio import finish, in_thread
+from aioanalysis.aio import Tasks, finish, in_thread
 from aioanalysis.domain.members import PARAMS_MEMBER, RECORDS_MEMBER
 from aioanalysis.domain.outcomes import Reason
 from aioanalysis.domain.records import LineReader, Selection, Truncated
@@ -30,7 +30,7 @@ class Taken:
     def __init__(self, spool: IO[bytes]) -> None:
         self._spool = spool
         self._size = 0
-        self._whole = False
+        self._whole = asyncio.Event()
         self._grown = asyncio.Event()
         self.count = 0
 
@@ -52,8 +52,13 @@ class Taken:
 
     def tell(self, *, whole: bool = False) -> None:
         """Wake who follows; with `whole` nothing more will be taken."""
-        self._whole = self._whole or whole
+        if whole:
+            self._whole.set()
         self._grown.set()
+
+    async def wait_whole(self) -> None:
+        """Return when nothing more will be taken."""
+        await self._whole.wait()
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """All bytes in order; waits for more until they are whole."""
@@ -63,7 +68,7 @@ class Taken:
             if size := min(self._size - at, PIECE):
                 yield await finish(in_thread(self.read, at, size), name="read spool")
                 at += size
-            elif self._whole:
+            elif self._whole.is_set():
                 return
             else:
                 await self._grown.wait()
@@ -115,7 +120,7 @@ class Tar:
     """The package: `<stem>/params.json`, then `<stem>/records.jsonl`, sent while the records come.
 
     `head` is all that stands before the records: their header says how many bytes they have. So the SHA-256
-    can only be begun when they are whole; they are read once more for it.
+    can only be begun when they are whole; they are read once more for it, while the last are still sent.
     """
 
     def __init__(self, stem: str, params: Mapping[str, Any], taken: Taken, at: datetime) -> None:
@@ -131,12 +136,17 @@ class Tar:
         """Of the whole tar, once `body` has ended."""
         return self._sha256
 
-    async def body(self) -> AsyncIterator[bytes]:
+    async def body(self) -> AsyncGenerator[bytes, None]:
         """The records, and what closes the tar."""
-        async for piece in self._taken.pieces():
-            yield piece
-        end = _padding(self._taken.size) + bytes(2 * tarfile.BLOCKSIZE)
-        yield end
+        async with Tasks() as tasks:
+            hashing = tasks.start(self._hash(), name="hash package")
+            async for piece in self._taken.pieces():
+                yield piece
+            yield self._end()
+            await hashing
+
+    async def _hash(self) -> None:
+        await self._taken.wait_whole()
         sha256 = hashlib.sha256(self._front())
 
         def update(start: int) -> None:
@@ -145,8 +155,11 @@ class Tar:
 
         for start in range(0, self._taken.size, PIECE):
             await finish(in_thread(update, start), name="hash package")
-        sha256.update(end)
+        sha256.update(self._end())
         self._sha256 = sha256.hexdigest()
+
+    def _end(self) -> bytes:
+        return _padding(self._taken.size) + bytes(2 * tarfile.BLOCKSIZE)
 
     def _front(self) -> bytes:
         params = self._header(PARAMS_MEMBER, len(self._params)) + self._params + _padding(len(self._params))

@@ -11,8 +11,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from io import BytesIO
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from azure.storage.blob import BlobBlock
 from azure.storage.blob.aio import BlobClient
@@ -25,7 +24,36 @@ from aioanalysis.storage.bodies import made
 BLOCK_BYTES: Final = 8 * 1024 * 1024
 BLOCKS_HELD: Final = 2
 ONE_PUT_BYTES: Final = 1024 * 1024  # as much as the HTTP client sends without stalling the loop
+SENT_BYTES: Final = 256 * 1024  # before the loop has another turn
 REQUEST_SECONDS: Final = 120.0  # the HTTP client has no limit of its own on sending a body
+
+
+class Block:
+    """Pieces of a body that are sent as one, anew each time that they are asked for.
+
+    They are not copied together: that would cost the loop as much as sending them.
+    """
+
+    def __init__(self, data: bytes = b"") -> None:
+        self._pieces: list[memoryview] = []
+        self.size = 0
+        self.add(memoryview(data))
+
+    def add(self, piece: memoryview) -> None:
+        self._pieces.append(piece)
+        self.size += len(piece)
+
+    def joined(self) -> bytes:
+        return b"".join(self._pieces)
+
+    def clear(self) -> None:
+        self._pieces.clear()
+
+    async def __aiter__(self) -> AsyncGenerator[memoryview, None]:
+        for piece in self._pieces:
+            for at in range(0, len(piece), SENT_BYTES):
+                yield piece[at : at + SENT_BYTES]
+                await asyncio.sleep(0)
 
 
 class Upload:
@@ -51,16 +79,16 @@ class Upload:
         try:
             async with aclosing(_blocks(body)) as blocks:
                 async for block in blocks:
-                    self.size += len(block.getbuffer())
+                    self.size += block.size
                     if not self._ids:
                         if self.size <= ONE_PUT_BYTES:
                             with suppress(Contested):
-                                return await self._put(made(head) + block.getvalue(), metadata())
+                                return await self._put(made(head) + block.joined(), metadata())
                             # Azurite takes what an upload that broke off has staged for the blob itself.
                         await self._check()
                     await self._stage(block)
             if head is not None:
-                await self._stage(BytesIO(made(head)), place=0)
+                await self._stage(Block(made(head)), place=0)
             await self._settle(0)
         finally:
             await self._abandon()
@@ -71,7 +99,7 @@ class Upload:
             async with asyncio.timeout(REQUEST_SECONDS):
                 return await self._blob.upload_blob(data, overwrite=True, metadata=metadata, **self._terms)
 
-    async def _stage(self, block: BytesIO, *, place: int | None = None) -> None:
+    async def _stage(self, block: Block, *, place: int | None = None) -> None:
         block_id = uuid.uuid4().hex
         self._ids.insert(len(self._ids) if place is None else place, block_id)
         task = asyncio.create_task(
@@ -80,14 +108,14 @@ class Upload:
         self._staging.add(task)
         await self._settle(BLOCKS_HELD - 1)  # the next one may fill while the others are on their way
 
-    async def _send(self, block_id: str, block: BytesIO) -> None:
-        length = len(block.getbuffer())
+    async def _send(self, block_id: str, block: Block) -> None:
         try:
             with faults(self._subject):
                 async with asyncio.timeout(REQUEST_SECONDS):
-                    await self._blob.stage_block(block_id, block, length, lease=self._lease)
+                    # The SDK's types leave out what its transport takes: an asynchronous iterable.
+                    await self._blob.stage_block(block_id, cast(Any, block), block.size, lease=self._lease)
         finally:
-            block.truncate(0)  # the SDK's request, a cycle, holds the block until it is collected
+            block.clear()  # the SDK's request, a cycle, holds the block until it is collected
 
     async def _settle(self, most: int) -> None:
         while len(self._staging) > most:
@@ -109,18 +137,16 @@ class Upload:
             return await self._blob.commit_block_list(blocks, metadata=metadata, **self._terms)
 
 
-async def _blocks(body: AsyncIterator[bytes]) -> AsyncGenerator[BytesIO, None]:
+async def _blocks(body: AsyncIterator[bytes]) -> AsyncGenerator[Block, None]:
     """`body` in blocks of BLOCK_BYTES; the last may be shorter, and is empty only when all is."""
-    block = BytesIO()
+    block = Block()
     async for piece in body:
         view = memoryview(piece)
         while view:
-            if block.tell() == BLOCK_BYTES:
-                block.seek(0)
+            if block.size == BLOCK_BYTES:
                 yield block
-                block = BytesIO()
-            room = BLOCK_BYTES - block.tell()
-            block.write(view[:room])
+                block = Block()
+            room = BLOCK_BYTES - block.size
+            block.add(view[:room])
             view = view[room:]
-    block.seek(0)
     yield block

@@ -24,7 +24,7 @@ from aioanalysis.worker.zipwriter import Piece, ZipWriter, deflate
 
 MANIFEST: Final = "manifest.json"
 READ_BYTES: Final = 2 << 20  # isal takes the interpreter's lock again some six times a piece
-PIECE_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 18
 BESIDE_BYTES: Final = 2 << 20  # files from this size are read, hashed and compressed at the same time
 COMPRESSING: Final = 2
 STORED: Final = frozenset(
@@ -84,7 +84,7 @@ class Archive:
         self.digest: Digest | None = None
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The zip in pieces of about a MiB, the next one made while one is being used."""
+        """The zip in pieces of 256 KiB and more, the next one made while one is being used."""
         pieces = self._pieces()
         coming = asyncio.ensure_future(in_thread(next, pieces, None))
         try:

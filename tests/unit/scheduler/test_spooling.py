@@ -8,6 +8,7 @@ import io
 import json
 import tarfile
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -119,6 +120,16 @@ async def test_records_are_sent_while_more_are_coming(package: Package) -> None:
     assert not making.done()
     records.gate.set()
     assert members(await making)["noop.0123abcd/records.jsonl"] == b"".join(LINES)
+
+
+async def test_what_has_been_taken_whole_is_hashed_while_it_is_still_being_sent(package: Package) -> None:
+    taken, tar = package.taken, package.tar
+    await take_records(Records(*LINES), None, taken)
+    async with aclosing(tar.body()) as body:
+        first = await anext(body)
+        await eventually(lambda: tar.sha256, within=10)
+        data = b"".join([tar.head.make(), first, *[piece async for piece in body]])
+    assert tar.sha256 == hashlib.sha256(data).hexdigest()
 
 
 async def test_a_selection_packages_only_what_it_takes(package: Package) -> None:

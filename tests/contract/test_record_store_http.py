@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import json
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -268,16 +268,19 @@ async def test_what_is_passing_is_tried_again(stub: RecordStub, status: int):
 @pytest.mark.parametrize(
     ("value", "least", "most"),
     [
-        (format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True), 3500, 3600),
-        (format_datetime((datetime.now(UTC) + timedelta(hours=1)).replace(tzinfo=None)), 3500, 3600),
-        (format_datetime(datetime.now(UTC) - timedelta(hours=1), usegmt=True), 0, 0),
-        ("99999999999", 86400, 86400),
-        (format_datetime(datetime.now(UTC) + timedelta(days=300), usegmt=True), 86400, 86400),
-        ("0", 0, 0),
+        (lambda now: format_datetime(now + timedelta(hours=1), usegmt=True), 3500, 3600),
+        (lambda now: format_datetime((now + timedelta(hours=1)).replace(tzinfo=None)), 3500, 3600),
+        (lambda now: format_datetime(now - timedelta(hours=1), usegmt=True), 0, 0),
+        (lambda now: "99999999999", 86400, 86400),
+        (lambda now: format_datetime(now + timedelta(days=300), usegmt=True), 86400, 86400),
+        (lambda now: "0", 0, 0),
     ],
+    ids=["date", "date without zone", "date that is over", "too many seconds", "date far off", "none"],
 )
-async def test_retry_after_is_seconds_or_a_date(stub: RecordStub, value: str, least: float, most: float):
-    stub.put(PATH, status=503, Retry_After=value)
+async def test_retry_after_is_seconds_or_a_date(
+    stub: RecordStub, value: Callable[[datetime], str], least: float, most: float
+):
+    stub.put(PATH, status=503, Retry_After=value(datetime.now(UTC)))
     error = await fault(stub.url)
     assert isinstance(error, Unavailable)
     assert error.retry_after is not None

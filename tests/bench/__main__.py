@@ -40,6 +40,9 @@ async def main(options: argparse.Namespace) -> int:
     missed: list[tuple[str, str]] = []
     durations: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="aa-bench-") as folder:
+        # Modules are compiled once, as those of what is installed are, whatever the environment says.
+        os.environ["PYTHONPYCACHEPREFIX"] = f"{folder}/compiled"
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         async with AsyncExitStack() as stack:
             bench = Bench(folder=Path(folder), quick=options.quick, stack=stack)
             for name in wanted:

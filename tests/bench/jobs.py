@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 
 import aiodocker
 import psutil
 
-from aioanalysis.client import AnalysisClient, open_client
+from aioanalysis.client import UNFINISHED, AnalysisClient, JobJson, open_client
 from tests.bench.bare import run_bare
 from tests.bench.celerypeer import celery_workers
 from tests.bench.deployments import METHODS, RECORDS, Backend, deployed, running_dev
@@ -21,7 +20,6 @@ from tests.bench.measuring import MIB, Bench, Finding, NotMeasured, Spent, secon
 from tests.support.parts import BASE_IMAGE
 from tests.support.waiting import eventually
 
-POLL = 0.02
 WATCH = 0.1  # of a client that waits for many: what it costs is the machine's, too
 END_WITHIN = 120.0
 SLOTS = 2
@@ -39,7 +37,6 @@ async def latency_in_dev(bench: Bench) -> AsyncIterator[Finding]:
         ours=ours,
         limit=limit,
         most=1.2,
-        note=f"the client looks every {POLL * 1000:.0f} ms",
     )
 
 
@@ -180,23 +177,28 @@ async def _in_turns(rounds: int, *works: Run, before: Run | None = None) -> list
 
 
 async def _one(client: AnalysisClient) -> None:
+    """Seen by its events, as `AnalysisClient.run` and `aioanalysis submit --wait` do."""
     job = await client.submit("noop", recordset="DS")
-    await _complete(client, job["id"])
+    async with asyncio.timeout(END_WITHIN), aclosing(client.watch(job["id"])) as updates:
+        async for update in updates:
+            job = update.job
+    _require_complete(job)
 
 
 async def _many(client: AnalysisClient, count: int) -> None:
     jobs = await asyncio.gather(*(client.submit("noop", recordset="DS") for _ in range(count)))
     for job in jobs:  # the last to be seen ends the time; the others ended before
-        await _complete(client, job["id"], every=WATCH)
+
+        async def over(job_id: str = job["id"]) -> bool:
+            return (await client.job(job_id))["state"] not in UNFINISHED
+
+        await eventually(over, within=END_WITHIN, every=WATCH)
+        _require_complete(await client.job(job["id"]))
 
 
-async def _complete(client: AnalysisClient, job_id: str, *, every: float = POLL) -> None:
-    """Look often, so that it is the service that is measured."""
-    deadline = time.monotonic() + END_WITHIN
-    while (job := await client.job(job_id))["state"] != "complete":
-        if job["state"] in {"failed", "killed"} or time.monotonic() > deadline:
-            raise RuntimeError(f"{job_id} is {job['state']}: {job['error']}")
-        await asyncio.sleep(every)
+def _require_complete(job: JobJson) -> None:
+    if job["state"] != "complete":
+        raise RuntimeError(f"{job['id']} is {job['state']}: {job['error']}")
 
 
 async def _at_once(bare: Run, count: int) -> None:

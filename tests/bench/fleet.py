@@ -29,7 +29,7 @@ LIVE, IDLE = 6, 10.0
 
 
 async def claims(bench: Bench) -> AsyncIterator[Finding]:
-    count = bench.pick(60, 200)
+    count = bench.pick(40, 200)
     backends: tuple[Backend, ...] = ("directory", "azurite")
     for backend in backends:
         rates, shares, misses = [], [], []

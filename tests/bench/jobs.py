@@ -29,7 +29,7 @@ Run = Callable[[], Awaitable[Any]]
 async def latency_in_dev(bench: Bench) -> AsyncIterator[Finding]:
     bench.require("base-image")
     async with _dev(bench) as client, _bare(bench) as bare:
-        ours, limit = await _in_turns(bench.pick(6, 20), lambda: _one(client), bare)
+        ours, limit = await _in_turns(bench.pick(5, 20), lambda: _one(client), bare)
     yield Finding(
         goal="P1",
         what="no-op job in dev, from submission until seen complete, to its bare container",
@@ -46,7 +46,7 @@ async def latency_in_processes(bench: Bench) -> AsyncIterator[Finding]:
         deployment.serve()
         deployment.worker("w1")
         async with deployment.client() as client, _bare(bench) as bare:
-            ours, limit = await _in_turns(bench.pick(6, 20), lambda: _one(client), bare)
+            ours, limit = await _in_turns(bench.pick(5, 20), lambda: _one(client), bare)
     late = sorted(ours)[min(int(len(ours) * 0.95), len(ours) - 1)]
     text = "no-op job on Redis, Azurite and two processes, beyond its bare container"
     yield Finding(goal="P2", what=text, unit="s", ours=ours, limit=limit, by="difference", most=0.5)
@@ -135,7 +135,7 @@ def _celery(bench: Bench) -> Iterator[tuple[Callable[[int], None] | None, str]]:
 
 async def idle_and_sampling(bench: Bench) -> AsyncIterator[Finding]:
     bench.require("base-image")
-    window = bench.pick(5.0, 20.0)
+    window = bench.pick(4.0, 20.0)
     with deployed(bench, "directory") as deployment:
         deployment.serve()
         worker = deployment.worker("w1")

@@ -90,11 +90,12 @@ async def _beside_old_results(bench: Bench) -> AsyncIterator[Finding]:
         await crowd.grow(1_000)
         await crowd.first_pass()
         works = {"watch": lambda: crowd.passes.run(full=False), "look": crowd.list_queue}
-        few = await alternated(3 * bench.rounds, **works)
+        rounds = bench.pick(5, 15)
+        few = await alternated(rounds, **works)
         count = bench.pick(10_000, 100_000)
         old = (make_job(state=State.COMPLETE, title="old") for _ in range(count // 2))
         crowd.add_results([name for job in old for name in result_names(job)])
-        many = await alternated(3 * bench.rounds, **works)
+        many = await alternated(rounds, **works)
         many |= await alternated(1, full=lambda: crowd.passes.run(full=True), listing=crowd.list_names)
     yield Finding(
         goal="P6",
